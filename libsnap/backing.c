@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+/* What memory the regions are: kind, page size, file; and what is refused. */
+#include "backing.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "error.h"
+#include "maps.h"
+#include "sys.h"
+
+/* Collects what is wrong with all regions into one text. */
+struct complaints {
+	int err; /* of the first */
+	char text[ERROR_TEXT_MAX - 64];
+};
+
+static int complain(struct complaints *c, int err, const struct region *r,
+		    const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static int complain(struct complaints *c, int err, const struct region *r,
+		    const char *fmt, ...)
+{
+	size_t used = strlen(c->text), room = sizeof(c->text) - used;
+	va_list ap;
+	int n;
+
+	if (!c->err)
+		c->err = err;
+	n = snprintf(c->text + used, room,
+		     "%sregion %s (0x%" PRIx64 "-0x%" PRIx64 ") ",
+		     used ? "; " : "", r->name, r->start, region_end(r));
+	if (n > 0 && (size_t)n < room) {
+		va_start(ap, fmt);
+		vsnprintf(c->text + used + n, room - (size_t)n, fmt, ap);
+		va_end(ap);
+	}
+	return err;
+}
+
+/* The file of a shared mapping, found without special rights: one of our own
+ * descriptors with the same device and inode. */
+static int own_descriptor(const struct vma *v)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *e;
+	struct stat st;
+	int found = -ENOENT;
+
+	if (!dir)
+		return -ENOENT;
+	while (found < 0 && (e = readdir(dir))) {
+		int fd = atoi(e->d_name);
+
+		if (e->d_name[0] == '.' || fd == dirfd(dir) ||
+		    sys_fstat(fd, &st))
+			continue;
+		if (st.st_ino == v->inode && major(st.st_dev) == v->dev_major &&
+		    minor(st.st_dev) == v->dev_minor)
+			found = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	}
+	closedir(dir);
+	return found;
+}
+
+/* A descriptor for what is mapped at @v, or -errno. */
+static int open_mapping(const struct vma *v)
+{
+	char path[80];
+	int fd;
+
+	/* Needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE (fs/proc/base.c). */
+	snprintf(path, sizeof(path),
+		 "/proc/self/map_files/%" PRIx64 "-%" PRIx64, v->start, v->end);
+	fd = sys_open(path, O_RDONLY, 0);
+	return fd >= 0 || !v->shared ? fd : own_descriptor(v);
+}
+
+static bool starts_with(const char *s, const char *prefix)
+{
+	return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+static int classify_hugetlb(struct complaints *c, struct region *r,
+			    const struct vma *v, uint64_t page_size)
+{
+	int err = 0;
+
+	if (!page_size)
+		err = maps_page_size(0, v->start, &page_size);
+	if (err)
+		return complain(c, err, r, "hides its page size: %s",
+				error_text());
+	r->kind = v->shared ? REGION_HUGETLB_SHARED : REGION_HUGETLB;
+	r->page_size = (uint32_t)page_size;
+	if (page_size > BLOCK_BYTES)
+		return complain(c, -EOPNOTSUPP, r,
+				"is hugetlb with pages of %" PRIu64
+				" MiB; only 2 MiB pages can be copied whole",
+				page_size / MIB);
+	if (!is_aligned(r->start, page_size) ||
+	    !is_aligned(r->length, page_size))
+		return complain(c, -EINVAL, r,
+				"is not aligned to its huge pages of %" PRIu64
+				" KiB",
+				page_size / KIB);
+	return 0;
+}
+
+/* A shared mapping whose descriptor @r->fd may be -1. */
+static int classify_shared(struct complaints *c, struct region *r,
+			   const struct vma *v)
+{
+	struct statfs fs;
+
+	if (r->fd >= 0 && !sys_fstatfs(r->fd, &fs)) {
+		if (fs.f_type == HUGETLBFS_MAGIC)
+			return classify_hugetlb(c, r, v, (uint64_t)fs.f_bsize);
+		if (fs.f_type == TMPFS_MAGIC) {
+			r->kind = REGION_SHARED;
+			return 0;
+		}
+		return complain(c, -EINVAL, r, "maps the file %s", v->name);
+	}
+	if (starts_with(v->name, "/anon_hugepage"))
+		return classify_hugetlb(c, r, v, 0);
+	if (starts_with(v->name, "/memfd:") ||
+	    starts_with(v->name, "/dev/zero") ||
+	    starts_with(v->name, "/SYSV") ||
+	    starts_with(v->name, "/dev/shm/")) {
+		r->kind = REGION_SHARED;
+		return 0;
+	}
+	return complain(c, -EINVAL, r, "maps the file %s", v->name);
+}
+
+static int classify(struct complaints *c, struct region *r,
+		    const struct vma *v)
+{
+	struct statfs fs;
+	uint64_t size = 0;
+	int fd;
+
+	if (v->shared) {
+		r->fd = open_mapping(v);
+		r->fd_offset = v->offset + (r->start - v->start);
+		return classify_shared(c, r, v);
+	}
+	if (!v->inode) {
+		r->kind = REGION_ANON;
+		return 0;
+	}
+	if (!starts_with(v->name, "/anon_hugepage"))
+		return complain(c, -EINVAL, r, "is a private mapping of %s",
+				v->name);
+	fd = open_mapping(v);
+	if (fd >= 0 && !sys_fstatfs(fd, &fs))
+		size = (uint64_t)fs.f_bsize;
+	if (fd >= 0)
+		sys_close(fd);
+	return classify_hugetlb(c, r, v, size);
+}
+
+/* Whether @b continues what @a, right before it, maps. */
+static bool continues(const struct vma *a, const struct vma *b)
+{
+	if (a->shared != b->shared || a->inode != b->inode ||
+	    a->dev_major != b->dev_major || a->dev_minor != b->dev_minor)
+		return false;
+	return !b->shared || b->offset == a->offset + (a->end - a->start);
+}
+
+static int resolve_one(struct complaints *c, const struct maps *m,
+		       struct region *r)
+{
+	const struct vma *v = maps_find(m, r->start), *last = NULL;
+	uint64_t at;
+	int err;
+
+	for (at = r->start; at < region_end(r); at = v->end, last = v) {
+		v = maps_find(m, at);
+		if (!v || v->start > at)
+			return complain(c, -EFAULT, r,
+					"is not mapped at 0x%" PRIx64, at);
+		if (!v->write)
+			return complain(c, -EACCES, r,
+					"is read-only at 0x%" PRIx64, at);
+		if (last && !continues(last, v))
+			return complain(c, -EINVAL, r,
+					"holds several kinds of memory, a new "
+					"one from 0x%" PRIx64
+					" on: add each as its own region",
+					at);
+		if (last)
+			continue;
+		err = classify(c, r, v);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int backing_resolve(struct region_table *t, const void *own)
+{
+	struct complaints c = { 0 };
+	struct region *holder = region_find(t, (uint64_t)(uintptr_t)own);
+	struct maps m;
+	size_t i;
+	int err = maps_load(&m, 0);
+
+	if (err)
+		return err;
+	for (i = 0; i < t->count; i++)
+		resolve_one(&c, &m, t->by_index[i]);
+	maps_free(&m);
+	if (holder)
+		complain(&c, -EINVAL, holder,
+			 "holds memory of libsnap itself, which would wait for "
+			 "itself: give guest RAM a mapping of its own");
+	if (!c.err)
+		return 0;
+	backing_release(t);
+	return error_set(c.err, SNAP_FAILURE_REFUSED, "%s", c.text);
+}
+
+void backing_release(struct region_table *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->count; i++) {
+		struct region *r = t->by_index[i];
+
+		if (r->fd >= 0)
+			sys_close(r->fd);
+		r->fd = -1;
+	}
+}

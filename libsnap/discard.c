@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT
+/* Memory that the guest drops while it is being saved. */
+#include "discard.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sys.h"
+
+/* As many ranges of one process_madvise() as are looked at in one go. */
+#define IOVECS_MAX 64u
+
+int discard_open(struct discard *d, struct capture *capture)
+{
+	char path[48];
+
+	d->capture = capture;
+	snprintf(path, sizeof(path), "/proc/%d/task",
+		 (int)capture->g->target.pid);
+	d->tasks = sys_open(path, O_RDONLY | O_DIRECTORY, 0);
+	if (d->tasks < 0)
+		return error_sys(d->tasks, SNAP_FAILURE_INTERNAL,
+				 "cannot open %s", path);
+	return 0;
+}
+
+void discard_close(struct discard *d)
+{
+	if (d->tasks >= 0)
+		sys_close(d->tasks);
+	d->tasks = -1;
+}
+
+/* The sweep may be copying a part: that ends by itself, in microseconds. */
+static int wait_saved(struct guest *g, struct region *r, struct page_run run)
+{
+	while (!pagestate_all_saved(&r->ps, run.first, run.count)) {
+		if (guest_stopping(g))
+			return -ECANCELED;
+		sched_yield();
+	}
+	return 0;
+}
+
+/* Claim and save what is ARMED in @run, which has one kind throughout. */
+static int save_piece(struct discard *d, struct region *r, struct page_run run,
+		      bool present)
+{
+	uint64_t end = run.first + run.count;
+	bool waited;
+	int err = 0;
+
+	while (!err) {
+		run.first = pagestate_find(&r->ps, run.first, end, PAGE_ARMED);
+		if (run.first == end)
+			break;
+		run.count = min_u64(end - run.first, BLOCK_PAGES);
+		err = capture_reserve(d->capture, present ? run.count : 1);
+		if (err)
+			break;
+		run.count = pagestate_claim(&r->ps, run.first, run.count);
+		if (!run.count)
+			continue;
+		if (present)
+			err = capture_pages(d->capture, r, run, &waited);
+		else
+			capture_absent(d->capture, r, run, &waited);
+		run.first += run.count;
+	}
+	return err;
+}
+
+/* Save the part of a block, what is absent in it unread. */
+static int save_block(struct discard *d, struct region *r, struct page_run run)
+{
+	struct guest *g = d->capture->g;
+	uint64_t at = run.first, first, end;
+	int n, i, err = 0;
+
+	if (r->kind != REGION_ANON)
+		return save_piece(d, r, run, true);
+	n = residency_runs(&g->residency, region_addr(r, run.first),
+			   region_addr(r, run.first + run.count), d->runs);
+	if (n < 0)
+		return error_sys(n, SNAP_FAILURE_INTERNAL,
+				 "cannot read the page map");
+	for (i = 0; i < n && !err; i++) {
+		first = (d->runs[i].start - r->start) >> PAGE_SHIFT;
+		end = (d->runs[i].end - r->start) >> PAGE_SHIFT;
+		if (first > at)
+			err = save_piece(d, r,
+					 (struct page_run){ at, first - at },
+					 false);
+		if (!err)
+			err = save_piece(
+				d, r, (struct page_run){ first, end - first },
+				true);
+		at = end;
+	}
+	end = run.first + run.count;
+	if (!err && end > at)
+		err = save_piece(d, r, (struct page_run){ at, end - at },
+				 false);
+	return err;
+}
+
+static int save_in_region(struct discard *d, struct region *r, uint64_t start,
+			  uint64_t end)
+{
+	uint64_t page = (align_down(start, r->page_size) - r->start) >>
+			PAGE_SHIFT;
+	uint64_t stop = (align_up(end, r->page_size) - r->start) >> PAGE_SHIFT;
+	struct page_run run, block;
+	int err = 0;
+
+	for (; page < stop && !err; page = run.first + run.count) {
+		block = region_block(r, page);
+		run.first = page;
+		run.count =
+			min_u64(stop, block.first + block.count) - run.first;
+		err = save_block(d, r, run);
+		if (!err)
+			err = wait_saved(d->capture->g, r, run);
+	}
+	return err;
+}
+
+/* Everything of [start, start + length) that is guest RAM. */
+static int save_range(struct discard *d, uint64_t start, uint64_t length)
+{
+	uint64_t end = align_up(start + length, PAGE_BYTES), at = start;
+	struct region *r;
+	int err = 0;
+
+	if (start + length < start)
+		return 0; /* the kernel refuses it too */
+	while (at < end && !err) {
+		r = region_from(&d->capture->g->regions, at);
+		if (!r || r->start >= end)
+			break;
+		err = save_in_region(d, r, max_u64(at, r->start),
+				     min_u64(end, region_end(r)));
+		at = region_end(r);
+	}
+	return err;
+}
+
+static bool drops_memory(uint64_t advice)
+{
+	switch (advice) {
+	case MADV_DONTNEED:
+	case MADV_FREE:
+	case MADV_REMOVE:
+	case 24: /* MADV_DONTNEED_LOCKED, Linux 5.18 */
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* process_madvise(): the ranges are in the caller's memory. */
+static int save_vector(struct discard *d, uint64_t vec, uint64_t count)
+{
+	struct iovec ranges[IOVECS_MAX];
+	struct iovec local = { ranges, sizeof(ranges) };
+	struct iovec remote = { (void *)(uintptr_t)vec, sizeof(ranges) };
+	ssize_t n;
+	size_t i;
+	int err = 0;
+
+	remote.iov_len = min_u64(count, IOVECS_MAX) * sizeof(ranges[0]);
+	n = sys_process_vm_readv(d->capture->g->target.pid, &local, 1, &remote,
+				 1);
+	for (i = 0; n > 0 && i < (size_t)n / sizeof(ranges[0]) && !err; i++)
+		err = save_range(d, (uintptr_t)ranges[i].iov_base,
+				 ranges[i].iov_len);
+	return err;
+}
+
+/* Look at one thread's system call. */
+static int save_for_thread(struct discard *d, const char *tid)
+{
+	uint64_t a, b, c, e;
+	char path[80], text[256];
+	ssize_t n;
+	long nr;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%.16s/syscall",
+		 (int)d->capture->g->target.pid, tid);
+	fd = sys_open(path, O_RDONLY, 0);
+	if (fd < 0)
+		return 0; /* it ended */
+	n = sys_pread(fd, text, sizeof(text) - 1, 0);
+	sys_close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	if (sscanf(text, "%ld 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64
+			 " 0x%" SCNx64,
+		   &nr, &a, &b, &c, &e) != 5)
+		return 0; /* running */
+	if (nr == SYS_madvise && drops_memory(c))
+		return save_range(d, a, b);
+	if (nr == SYS_process_madvise && drops_memory(e))
+		return save_vector(d, b, c);
+	return 0;
+}
+
+int discard_save(struct discard *d)
+{
+	ssize_t n, at;
+	int err = 0;
+
+	if (sys_lseek(d->tasks, 0, SEEK_SET) < 0)
+		return 0;
+	while (!err && (n = sys_getdents(d->tasks, d->dirents,
+					 sizeof(d->dirents))) > 0) {
+		for (at = 0; at < n && !err;) {
+			struct dirent64 *e = (void *)(d->dirents + at);
+
+			if (e->d_name[0] != '.')
+				err = save_for_thread(d, e->d_name);
+			at += e->d_reclen;
+		}
+	}
+	return err;
+}
+
+/* Whether all guest RAM in [start, end) has been saved. */
+static int check_saved(struct guest *g, uint64_t start, uint64_t end,
+		       const char *how)
+{
+	struct region *r;
+	uint64_t at = start, first, stop;
+
+	while (at < end) {
+		r = region_from(&g->regions, at);
+		if (!r || r->start >= end)
+			break;
+		first = (max_u64(at, r->start) - r->start) >> PAGE_SHIFT;
+		stop = (min_u64(end, region_end(r)) - r->start + PAGE_BYTES -
+			1) >>
+		       PAGE_SHIFT;
+		if (!pagestate_all_saved(&r->ps, first, stop - first))
+			return error_set(-ENODATA, SNAP_FAILURE_LOST,
+					 "the guest %s 0x%" PRIx64 "-0x%" PRIx64
+					 " of region %s before it was saved",
+					 how, max_u64(at, r->start),
+					 min_u64(end, region_end(r)), r->name);
+		at = region_end(r);
+	}
+	return 0;
+}
+
+int discard_event(struct guest *g, const struct uffd_msg *msg)
+{
+	switch (msg->event) {
+	case UFFD_EVENT_REMOVE:
+		stats_add(&g->stats.discards, 1);
+		return check_saved(g, msg->arg.remove.start,
+				   msg->arg.remove.end, "discarded");
+	case UFFD_EVENT_UNMAP:
+		return check_saved(g, msg->arg.remove.start,
+				   msg->arg.remove.end, "unmapped");
+	case UFFD_EVENT_REMAP:
+		return check_saved(g, msg->arg.remap.from,
+				   msg->arg.remap.from + msg->arg.remap.len,
+				   "moved");
+	default:
+		return 0;
+	}
+}

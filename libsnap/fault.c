@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT
+/* The fault thread: answers the guest's writes to pages not saved yet. */
+#include "fault.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture.h"
+#include "coalesce.h"
+#include "discard.h"
+#include "protect.h"
+#include "sys.h"
+#include "thread.h"
+#include "uffd.h"
+
+#define READ_MAX 64u	 /* messages in one read */
+#define QUEUE_MAX 4096u /* threads of the guest that wait at once */
+
+/* poll() that took longer slept: its message came just then. */
+#define SLEPT_NS 5000u
+
+/* A fault that cannot be answered yet. */
+struct pending {
+	uint64_t addr;
+	uint64_t since; /* when its message became readable, at the latest */
+};
+
+/* A ring: in order of arrival. */
+struct queue {
+	struct pending items[QUEUE_MAX];
+	unsigned first, count;
+};
+
+struct fault_thread {
+	struct guest *g;
+	struct capture capture;
+	struct discard discard;
+	pthread_t thread;
+	struct uffd_msg msgs[READ_MAX];
+	struct queue unbuffered; /* wait for a buffer */
+	struct queue parked;	 /* wait for the kernel to let us unprotect */
+	uint64_t drained_ns;	 /* when the queue was last seen empty */
+	bool discard_blocked;	 /* an event waits for a buffer */
+};
+
+static bool queue_push(struct queue *q, struct pending p)
+{
+	if (q->count == QUEUE_MAX)
+		return false;
+	q->items[(q->first + q->count++) % QUEUE_MAX] = p;
+	return true;
+}
+
+static struct pending queue_pop(struct queue *q)
+{
+	struct pending p = q->items[q->first];
+
+	q->first = (q->first + 1) % QUEUE_MAX;
+	q->count--;
+	return p;
+}
+
+static void fail(struct fault_thread *t, int err)
+{
+	if (err != -ECANCELED)
+		failure_report(&t->g->sink, err);
+}
+
+static void too_many(struct fault_thread *t)
+{
+	fail(t, error_set(-ENOBUFS, SNAP_FAILURE_INTERNAL,
+			  "more than %u guest threads wait at once",
+			  QUEUE_MAX));
+}
+
+/* Copy what is ARMED of the unit around @page. */
+static int copy_unit(struct fault_thread *t, struct region *r,
+		     struct page_run unit)
+{
+	uint64_t at = unit.first, end = unit.first + unit.count;
+	struct page_run run;
+	bool waited = false;
+	int err = 0;
+
+	while (!err) {
+		run.first = pagestate_find(&r->ps, at, end, PAGE_ARMED);
+		if (run.first == end)
+			break;
+		run.count = pagestate_claim(&r->ps, run.first, end - run.first);
+		if (run.count)
+			err = capture_pages(&t->capture, r, run, &waited);
+		at = run.first + run.count;
+	}
+	return err;
+}
+
+/* A page that is saved: unprotect it, with its saved neighbours. */
+static int open_around(struct fault_thread *t, struct region *r, uint64_t page,
+		       struct pending p)
+{
+	struct guest *g = t->g;
+	struct page_run unit = { page, 1 };
+	int err;
+
+	if (region_is_hugetlb(r))
+		unit = capture_unit(g, r, page);
+	else
+		unit = coalesce_around(r, page);
+	err = protect_open(g, r, unit);
+	if (err == -EAGAIN) {
+		if (!queue_push(&t->parked, p))
+			too_many(t);
+		return 0;
+	}
+	if (!err)
+		histogram_add(&g->stats.fault_ns, now_ns() - p.since);
+	return err;
+}
+
+/* A fault outside all regions: the mapping was moved, with its marks. */
+static int open_stray(struct guest *g, uint64_t addr)
+{
+	int err = uffd_unprotect(g->uffd, align_down(addr, PAGE_BYTES),
+				 PAGE_BYTES);
+
+	return err == -EAGAIN ? err : 0;
+}
+
+/* The sweep is copying the page and will see that somebody waits. */
+static void leave_to_sweep(struct guest *g, struct pending p)
+{
+	uint64_t none = 0;
+
+	atomic_compare_exchange_strong(&g->waited_since_ns, &none, p.since);
+}
+
+/* 0: answered or queued elsewhere; -EAGAIN: no buffer. */
+static int handle_fault(struct fault_thread *t, struct pending p)
+{
+	struct guest *g = t->g;
+	struct region *r = region_find(&g->regions, p.addr);
+	struct page_run unit;
+	uint64_t page;
+	int err;
+
+	if (!r) {
+		if (open_stray(g, p.addr) && !queue_push(&t->parked, p))
+			too_many(t);
+		return 0;
+	}
+	page = (p.addr - r->start) >> PAGE_SHIFT;
+	if (pagestate_get(&r->ps, page) == PAGE_ARMED) {
+		unit = capture_unit(g, r, page);
+		err = capture_reserve(&t->capture, unit.count);
+		if (!err)
+			err = copy_unit(t, r, unit);
+		if (err)
+			return err;
+	}
+	if (pagestate_wait(&r->ps, page) == PAGE_COPYING) {
+		leave_to_sweep(g, p);
+		return 0;
+	}
+	return open_around(t, r, page, p);
+}
+
+/* Answer @p or queue it behind those that wait for a buffer already. */
+static void take_fault(struct fault_thread *t, struct pending p)
+{
+	int err = t->unbuffered.count ? -EAGAIN : handle_fault(t, p);
+
+	if (err == -EAGAIN) {
+		if (!queue_push(&t->unbuffered, p))
+			too_many(t);
+		else
+			bufpool_fault_waiting(t->g->pool, 1);
+	} else if (err) {
+		fail(t, err);
+	}
+}
+
+/* Those that wait for a buffer, in order, while there are buffers. */
+static void retry_unbuffered(struct fault_thread *t)
+{
+	int err;
+
+	while (t->unbuffered.count) {
+		err = handle_fault(t, t->unbuffered.items[t->unbuffered.first]);
+		if (err == -EAGAIN)
+			return;
+		queue_pop(&t->unbuffered);
+		bufpool_fault_waiting(t->g->pool, -1);
+		if (err)
+			fail(t, err);
+	}
+}
+
+/* Each parked unprotect once; those refused again park themselves. */
+static void retry_parked(struct fault_thread *t)
+{
+	unsigned n = t->parked.count;
+	int err;
+
+	while (n--) {
+		err = handle_fault(t, queue_pop(&t->parked));
+		if (err)
+			fail(t, err);
+	}
+}
+
+static void handle_messages(struct fault_thread *t, int n, uint64_t since)
+{
+	int i, err;
+
+	for (i = 0; i < n; i++) {
+		const struct uffd_msg *m = &t->msgs[i];
+
+		if (m->event != UFFD_EVENT_PAGEFAULT) {
+			err = guest_capturing(t->g) ? discard_event(t->g, m) :
+						      0;
+			if (err)
+				fail(t, err);
+			continue;
+		}
+		stats_add(&t->g->stats.faults, 1);
+		take_fault(t, (struct pending){ m->arg.pagefault.address,
+						since });
+	}
+}
+
+/*
+ * Read what may be read now: the faults that wait, or one event when there are
+ * none and @events.  A larger read would go on to events that nobody has looked
+ * at: the kernel gives faults first, then events (userfaultfd_ctx_read()).
+ * Returns how many, 0 when an event or nothing is next, or -errno.
+ */
+static int read_messages(struct fault_thread *t, bool events)
+{
+	struct guest *g = t->g;
+	uint64_t pending = 0;
+	int n;
+
+	stats_add(&g->stats.syscalls, 2);
+	pthread_mutex_lock(&g->unprotect_lock);
+	n = uffd_pending(g->fdinfo, &pending);
+	if (!n && (pending || events))
+		n = uffd_read(g->uffd, t->msgs,
+			      pending ? (unsigned)min_u64(pending, READ_MAX) :
+					1);
+	pthread_mutex_unlock(&g->unprotect_lock);
+	if (pending < READ_MAX)
+		t->drained_ns = now_ns();
+	return n == -EAGAIN ? 0 : n;
+}
+
+/* No fault waits, so an event is next: first save what it will drop. */
+static int read_event(struct fault_thread *t)
+{
+	int err = guest_capturing(t->g) ? discard_save(&t->discard) : 0;
+
+	t->discard_blocked = err == -EAGAIN;
+	if (t->discard_blocked)
+		return 0;
+	if (err)
+		fail(t, err);
+	return read_messages(t, true);
+}
+
+static void serve(struct fault_thread *t, uint64_t since)
+{
+	int n = read_messages(t, false);
+
+	if (!n)
+		n = read_event(t);
+	if (n < 0) {
+		fail(t, error_sys(n, SNAP_FAILURE_INTERNAL,
+				  "cannot read from userfaultfd"));
+		return;
+	}
+	if (n > 0)
+		atomic_store_explicit(&t->g->last_fault_ns, now_ns(),
+				      memory_order_relaxed);
+	handle_messages(t, n, since);
+}
+
+/* Sleep until there is something to do; true when it is to end. */
+static bool wait_for_work(struct fault_thread *t, uint64_t *since)
+{
+	struct guest *g = t->g;
+	struct pollfd fds[] = {
+		{ .fd = g->stop_fd, .events = POLLIN },
+		{ .fd = t->discard_blocked ? -1 : g->uffd, .events = POLLIN },
+		{ .fd = bufpool_fd(g->pool), .events = POLLIN },
+	};
+	uint64_t before = now_ns(), count;
+	bool retry = t->parked.count || t->discard_blocked;
+
+	stats_add(&g->stats.syscalls, 1);
+	sys_poll(fds, ARRAY_SIZE(fds), retry ? 1 : -1);
+	*since = now_ns();
+	if (*since - before < SLEPT_NS)
+		*since = t->drained_ns;
+	if (fds[2].revents)
+		sys_read(fds[2].fd, &count, sizeof(count));
+	return fds[0].revents != 0;
+}
+
+static void *run(void *arg)
+{
+	struct fault_thread *t = arg;
+	uint64_t since;
+
+	t->drained_ns = now_ns();
+	while (!wait_for_work(t, &since)) {
+		serve(t, since);
+		retry_unbuffered(t);
+		retry_parked(t);
+	}
+	/* Nothing is registered any more; who waits for an event of his to be
+	 * read goes on when it is. */
+	while (uffd_read(t->g->uffd, t->msgs, READ_MAX) > 0)
+		;
+	bufpool_fault_waiting(t->g->pool, -(int)t->unbuffered.count);
+	return NULL;
+}
+
+int fault_start(struct fault_thread **out, struct guest *g)
+{
+	struct fault_thread *t = malloc(sizeof(*t));
+	int err;
+
+	if (!t)
+		return error_nomem("the fault thread");
+	memset(t, 0, sizeof(*t)); /* touched now, not at the first fault */
+	t->g = g;
+	t->capture.g = g;
+	t->capture.by_fault = true;
+	err = discard_open(&t->discard, &t->capture);
+	if (!err)
+		err = thread_start(&t->thread, "snap-fault", run, t);
+	if (err) {
+		discard_close(&t->discard);
+		free(t);
+		return err;
+	}
+	*out = t;
+	return 0;
+}
+
+void fault_stop(struct fault_thread *t)
+{
+	uint64_t one = 1;
+
+	if (!t)
+		return;
+	sys_write(t->g->stop_fd, &one, sizeof(one));
+	pthread_join(t->thread, NULL);
+	capture_submit(&t->capture);
+	discard_close(&t->discard);
+	free(t);
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT
+/* The background walk over pages that nobody has claimed. */
+#include "sweep.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "capture.h"
+#include "coalesce.h"
+#include "protect.h"
+#include "sys.h"
+
+/* Pages copied in one go while guest threads are faulting: 128 KiB, some ten
+ * microseconds. */
+#define STEP_PAGES_BUSY 32u
+
+/* Faults count as coming in for this long after the last one. */
+#define BUSY_NS 2000000u
+
+/* What is at a stretch of a block. */
+struct piece {
+	struct page_run run;
+	bool present;
+};
+
+struct sweep {
+	struct guest *g;
+	struct capture capture;
+	struct region *r;
+	struct page_run data;	 /* of a shared region: known run with data */
+	uint64_t data_from;	 /* ... and from where on it is known */
+	uint64_t pending_since;	 /* oldest saved page not opened, 0: none */
+	struct residency_run runs[BLOCK_PAGES];
+	struct piece pieces[2 * BLOCK_PAGES + 1];
+	unsigned piece_count;
+};
+
+static void nap(unsigned us)
+{
+	struct timespec t = { 0, (long)us * 1000 };
+
+	nanosleep(&t, NULL);
+}
+
+/* Unprotect what is saved in [@from, @end). */
+static int open_saved(struct sweep *s, uint64_t from, uint64_t end)
+{
+	struct guest *g = s->g;
+	struct page_run run;
+	int err = 0;
+
+	s->pending_since = 0;
+	for (;;) {
+		run = coalesce_next(&s->r->ps, from, end);
+		if (!run.count)
+			return 0;
+		do {
+			pthread_mutex_lock(&g->unprotect_lock);
+			err = protect_open(g, s->r, run);
+			pthread_mutex_unlock(&g->unprotect_lock);
+			if (err != -EAGAIN)
+				break;
+			/* The fault thread has an event to read first. */
+			nap(50);
+		} while (!guest_stopping(g));
+		if (err)
+			return err == -EAGAIN ? -ECANCELED : err;
+		from = run.first + run.count;
+	}
+}
+
+static void add_piece(struct sweep *s, uint64_t first, uint64_t end,
+		      bool present)
+{
+	if (end > first)
+		s->pieces[s->piece_count++] = (struct piece){
+			{ first, end - first }, present
+		};
+}
+
+/* Anonymous memory: what the page map has, the rest is known zero. */
+static int look_anon(struct sweep *s, struct page_run block)
+{
+	uint64_t at = block.first, start = s->r->start;
+	bool huge = false;
+	int n, i;
+
+	stats_add(&s->g->stats.syscalls, 1);
+	n = residency_runs(&s->g->residency, region_addr(s->r, block.first),
+			   region_addr(s->r, block.first + block.count),
+			   s->runs);
+	if (n < 0)
+		return error_sys(n, SNAP_FAILURE_INTERNAL,
+				 "cannot read the page map");
+	for (i = 0; i < n; i++) {
+		uint64_t first = (s->runs[i].start - start) >> PAGE_SHIFT;
+		uint64_t end = (s->runs[i].end - start) >> PAGE_SHIFT;
+
+		add_piece(s, at, first, false);
+		add_piece(s, first, end, true);
+		huge |= s->runs[i].huge;
+		at = end;
+	}
+	add_piece(s, at, block.first + block.count, false);
+	if (s->g->residency.scan)
+		atomic_store_explicit(region_block_kind(s->r, block.first),
+				      huge ? BLOCK_HUGE : BLOCK_SMALL,
+				      memory_order_relaxed);
+	return 0;
+}
+
+/*
+ * Shared memory: what its file has; a touch would fill a hole.  A run seen with
+ * data stays true, one seen as a hole too: all that can happen to it before it
+ * is saved is that zeros are put there.
+ */
+static int look_shared(struct sweep *s, struct page_run block)
+{
+	uint64_t at = block.first, end = block.first + block.count;
+	uint64_t total = region_pages(s->r), stop;
+
+	while (at < end) {
+		if (at < s->data_from || at >= s->data.first + s->data.count) {
+			s->data = target_data(&s->g->target, s->r, at, total);
+			s->data_from = at;
+		}
+		if (!s->data.count) {
+			/* No data from here to the end of the region. */
+			s->data.first = total;
+			add_piece(s, at, end, false);
+			return 0;
+		}
+		stop = min_u64(s->data.first, end);
+		if (at < stop) {
+			add_piece(s, at, stop, false);
+			at = stop;
+			continue;
+		}
+		stop = min_u64(s->data.first + s->data.count, end);
+		add_piece(s, at, stop, true);
+		at = stop;
+	}
+	return 0;
+}
+
+static int look(struct sweep *s, struct page_run block)
+{
+	s->piece_count = 0;
+	switch (s->r->kind) {
+	case REGION_ANON:
+	case REGION_HUGETLB:
+		return look_anon(s, block);
+	case REGION_SHARED:
+		return look_shared(s, block);
+	case REGION_HUGETLB_SHARED:
+		break;
+	}
+	add_piece(s, block.first, block.first + block.count, true);
+	return 0;
+}
+
+static bool faults_are_coming(struct guest *g, uint64_t now)
+{
+	uint64_t last = atomic_load_explicit(&g->last_fault_ns,
+					     memory_order_relaxed);
+
+	return last && now - last < BUSY_NS;
+}
+
+/* How many pages to claim at once at @first of @run. */
+static uint64_t step_pages(struct sweep *s, uint64_t first, uint64_t end,
+			   uint64_t now)
+{
+	if (capture_is_huge(s->g, s->r, first) ||
+	    !faults_are_coming(s->g, now))
+		return end - first;
+	return min_u64(end - first, STEP_PAGES_BUSY);
+}
+
+/* A fault that lost its claim to the sweep has been answered. */
+static void note_wait_ended(struct guest *g)
+{
+	uint64_t since = atomic_exchange(&g->waited_since_ns, 0);
+
+	if (since)
+		histogram_add(&g->stats.fault_ns, now_ns() - since);
+}
+
+/* Room for @pages.  To wait for a buffer with saved pages still protected would
+ * make the guest wait for the disk: they are opened first. */
+static int reserve(struct sweep *s, uint64_t pages, uint64_t at)
+{
+	int err = 0;
+
+	if (s->pending_since && capture_room(&s->capture) < pages)
+		err = open_saved(s, region_block(s->r, at).first, at);
+	return err ? err : capture_reserve(&s->capture, pages);
+}
+
+/* Take one step in [first, end), all of one kind.  *next: where to go on. */
+static int step(struct sweep *s, const struct piece *p, uint64_t first,
+		uint64_t *next)
+{
+	uint64_t end = p->run.first + p->run.count, now = now_ns();
+	struct page_run run, block = region_block(s->r, first);
+	bool waited = false;
+	int err;
+
+	first = pagestate_find(&s->r->ps, first, end, PAGE_ARMED);
+	*next = first;
+	if (first == end)
+		return 0;
+	run.first = first;
+	run.count = p->present ? step_pages(s, first, end, now) : end - first;
+	err = reserve(s, p->present ? run.count : 1, first);
+	if (err)
+		return err;
+	run.count = pagestate_claim(&s->r->ps, run.first, run.count);
+	*next = run.first + run.count;
+	if (!run.count)
+		return 0;
+	if (!s->pending_since)
+		s->pending_since = now;
+	if (!p->present)
+		capture_absent(&s->capture, s->r, run, &waited);
+	else
+		err = capture_pages(&s->capture, s->r, run, &waited);
+	if (err)
+		return err;
+	if (!waited && !coalesce_due(s->pending_since, now_ns()))
+		return 0;
+	err = open_saved(s, block.first, *next);
+	if (waited)
+		note_wait_ended(s->g);
+	return err;
+}
+
+static int sweep_block(struct sweep *s, struct page_run block)
+{
+	uint64_t at;
+	unsigned i;
+	int err = look(s, block);
+
+	for (i = 0; i < s->piece_count && !err; i++) {
+		const struct piece *p = &s->pieces[i];
+
+		at = p->run.first;
+		while (at < p->run.first + p->run.count && !err)
+			err = guest_stopping(s->g) ? -ECANCELED :
+						     step(s, p, at, &at);
+	}
+	return err ? err : open_saved(s, block.first, block.first + block.count);
+}
+
+static int sweep_region(struct sweep *s, struct region *r)
+{
+	uint64_t page = 0, pages = region_pages(r);
+	struct page_run block;
+	int err = 0;
+
+	s->r = r;
+	s->data = (struct page_run){ 0, 0 };
+	s->data_from = 0;
+	while (page < pages && !err) {
+		block = region_block(r, page);
+		if (pagestate_find(&r->ps, block.first,
+				   block.first + block.count,
+				   PAGE_ARMED) < block.first + block.count)
+			err = sweep_block(s, block);
+		page = block.first + block.count;
+	}
+	return err;
+}
+
+/* The fault thread may still hold claims. */
+static int wait_for_faults(struct guest *g)
+{
+	struct pollfd p = { .fd = g->all_saved_fd, .events = POLLIN };
+
+	while (atomic_load(&g->unsaved)) {
+		if (guest_stopping(g))
+			return -ECANCELED;
+		sys_poll(&p, 1, 10);
+	}
+	return 0;
+}
+
+int sweep_run(struct guest *g)
+{
+	struct sweep *s = calloc(1, sizeof(*s));
+	size_t i;
+	int err = 0;
+
+	if (!s)
+		return error_nomem("the sweep");
+	s->g = g;
+	s->capture.g = g;
+	for (i = 0; i < g->regions.count && !err; i++)
+		err = sweep_region(s, g->regions.by_index[i]);
+	capture_submit(&s->capture);
+	if (!err)
+		err = wait_for_faults(g);
+	/* What a discard saved without unprotecting it. */
+	for (i = 0; i < g->regions.count && !err; i++) {
+		s->r = g->regions.by_index[i];
+		err = open_saved(s, 0, region_pages(s->r));
+	}
+	free(s);
+	return err;
+}

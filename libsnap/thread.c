@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/* Library threads: all signals blocked, named for ps and perf. */
+#include "thread.h"
+
+#include <sched.h>
+#include <signal.h>
+
+#include "error.h"
+
+int thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
+		 void *arg)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(out, NULL, fn, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return error_sys(-err, SNAP_FAILURE_INTERNAL,
+				 "cannot start thread %s", name);
+	pthread_setname_np(*out, name);
+	return 0;
+}
+
+unsigned thread_cpus(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return 1;
+	return (unsigned)CPU_COUNT(&set);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Library threads: all signals blocked, named for ps and perf. */
+#ifndef SNAP_THREAD_H
+#define SNAP_THREAD_H
+
+#include <pthread.h>
+
+/**
+ * Start a thread named @name (15 bytes at most) with every signal blocked, so
+ * that a handler of the program never runs on it and a SIGPIPE of our writes
+ * stays pending here, where it harms nobody.
+ * Returns 0 or -errno with the text set.
+ */
+int thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
+		 void *arg);
+
+/** CPUs this process may run on, at least 1. */
+unsigned thread_cpus(void);
+
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+/* Messages of snapctl, and the exit codes that go with them. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "libsnap.h"
+#include "snapctl.h"
+
+#define MESSAGE_MAX 2048
+
+char *printable(char *dst, size_t size, const char *text)
+{
+	size_t used = 0;
+
+	/* Room for the longest step and the NUL. */
+	for (; *text && used + 5 <= size; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c >= 0x20 && c < 0x7f)
+			dst[used++] = (char)c;
+		else
+			used += (size_t)sprintf(dst + used, "\\x%02x", c);
+	}
+	dst[used] = '\0';
+	return dst;
+}
+
+enum exit_code fail(enum exit_code code, const char *fmt, ...)
+{
+	char text[MESSAGE_MAX], shown[MESSAGE_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "snapctl: %s\n",
+		printable(shown, sizeof(shown), text));
+	return code;
+}
+
+enum exit_code fail_library(void)
+{
+	enum snap_failure failure = snap_error_failure();
+	enum exit_code code = EXIT_FAILED;
+
+	if (failure > SNAP_FAILURE_NONE && failure <= SNAP_FAILURE_CANCELLED)
+		code = (enum exit_code)failure;
+	return fail(code, "%s", snap_error_message());
+}
+
+static void print_usage(FILE *to, const struct command *c)
+{
+	fprintf(to, "usage: snapctl %s %s\n", c->name, c->synopsis);
+}
+
+enum exit_code usage_error(const struct command *c)
+{
+	print_usage(stderr, c);
+	return EXIT_USAGE;
+}
+
+enum exit_code usage_help(const struct command *c)
+{
+	print_usage(stdout, c);
+	return EXIT_DONE;
+}
+
+_Static_assert((int)EXIT_FAILED == (int)SNAP_FAILURE_INTERNAL &&
+		       (int)EXIT_USAGE == (int)SNAP_FAILURE_USAGE &&
+		       (int)EXIT_REFUSED == (int)SNAP_FAILURE_REFUSED &&
+		       (int)EXIT_GONE == (int)SNAP_FAILURE_GONE &&
+		       (int)EXIT_OUTPUT == (int)SNAP_FAILURE_OUTPUT &&
+		       (int)EXIT_IMAGE == (int)SNAP_FAILURE_IMAGE &&
+		       (int)EXIT_CANCELLED == (int)SNAP_FAILURE_CANCELLED,
+	       "a failure's class is its exit code");
