@@ -45,7 +45,7 @@ struct cell {
 	struct series null_rate, file_rate, direct_rate; /* MiB/s */
 	struct series pause_us, file_pause_us;
 	struct series ioctls, syscalls_per_mib, faults, by_fault;
-	struct series pool_waits, peak; /* bytes beyond the pool */
+	struct series pool_waits, peak; /* bytes beside the guest's */
 	struct samples writer;		/* write faults in the window */
 	struct samples bare; /* ... in the bare loop under the same load */
 	bool huge_pages_lost;

@@ -119,15 +119,13 @@ static double seconds_of(const struct snap_stats *st)
 static void note_counts(struct results *r, struct cell *c,
 			const struct shot *shot)
 {
-	double over = (double)shot->peak - (double)r->pool;
-
 	series_add(&c->ioctls, (double)shot->st.unprotect_ioctls);
 	series_add(&c->syscalls_per_mib,
 		   (double)shot->st.syscalls / (double)(r->mem / MIB));
 	series_add(&c->faults, (double)shot->st.faults);
 	series_add(&c->by_fault, (double)shot->st.pages_by_fault);
 	series_add(&c->pool_waits, (double)shot->st.pool_wait_faults);
-	series_add(&c->peak, over > 0 ? over : 0);
+	series_add(&c->peak, (double)shot->peak);
 }
 
 static void measure_null(struct results *r, struct cell *c,

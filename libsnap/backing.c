@@ -193,7 +193,7 @@ static int resolve_one(struct complaints *c, const struct maps *m,
 					"is not mapped at 0x%" PRIx64, at);
 		if (!v->write)
 			return complain(c, -EACCES, r,
-					"is read-only at 0x%" PRIx64, at);
+					"is not writable at 0x%" PRIx64, at);
 		if (last && !continues(last, v))
 			return complain(c, -EINVAL, r,
 					"holds several kinds of memory, a new "

@@ -208,6 +208,9 @@ static int save_for_thread(struct discard *d, const char *tid)
 			 " 0x%" SCNx64,
 		   &nr, &a, &b, &c, &e) != 5)
 		return 0; /* running */
+	d->callers += nr == SYS_madvise || nr == SYS_process_madvise ||
+		      nr == SYS_munmap || nr == SYS_mremap || nr == SYS_brk ||
+		      nr == SYS_mmap;
 	if (nr == SYS_madvise && drops_memory(c))
 		return save_range(d, a, b);
 	if (nr == SYS_process_madvise && drops_memory(e))
@@ -220,6 +223,7 @@ int discard_save(struct discard *d)
 	ssize_t n, at;
 	int err = 0;
 
+	d->callers = 0;
 	if (sys_lseek(d->tasks, 0, SEEK_SET) < 0)
 		return 0;
 	while (!err && (n = sys_getdents(d->tasks, d->dirents,
@@ -233,6 +237,19 @@ int discard_save(struct discard *d)
 		}
 	}
 	return err;
+}
+
+/* Before the snapshot point nothing is saved: it must stay mapped. */
+static int check_unbegun(struct guest *g, uint64_t start, uint64_t end)
+{
+	struct region *r = region_from(&g->regions, start);
+
+	if (!r || r->start >= end)
+		return 0;
+	return error_set(-EFAULT, SNAP_FAILURE_REFUSED,
+			 "region %s was unmapped or moved at 0x%" PRIx64
+			 " between snap_prepare() and snap_begin()",
+			 r->name, max_u64(start, r->start));
 }
 
 /* Whether all guest RAM in [start, end) has been saved. */
@@ -263,19 +280,24 @@ static int check_saved(struct guest *g, uint64_t start, uint64_t end,
 
 int discard_event(struct guest *g, const struct uffd_msg *msg)
 {
+	uint64_t start = msg->arg.remove.start, end = msg->arg.remove.end;
+	const char *how = "unmapped";
+	bool begun = guest_capturing(g);
+
 	switch (msg->event) {
 	case UFFD_EVENT_REMOVE:
-		stats_add(&g->stats.discards, 1);
-		return check_saved(g, msg->arg.remove.start,
-				   msg->arg.remove.end, "discarded");
+		stats_add(&g->stats.discards, begun);
+		return begun ? check_saved(g, start, end, "discarded") : 0;
 	case UFFD_EVENT_UNMAP:
-		return check_saved(g, msg->arg.remove.start,
-				   msg->arg.remove.end, "unmapped");
+		break;
 	case UFFD_EVENT_REMAP:
-		return check_saved(g, msg->arg.remap.from,
-				   msg->arg.remap.from + msg->arg.remap.len,
-				   "moved");
+		start = msg->arg.remap.from;
+		end = start + msg->arg.remap.len;
+		how = "moved";
+		break;
 	default:
 		return 0;
 	}
+	return begun ? check_saved(g, start, end, how) :
+		       check_unbegun(g, start, end);
 }

@@ -24,6 +24,7 @@
 struct discard {
 	struct capture *capture; /* the fault thread's */
 	int tasks;		 /* /proc/PID/task */
+	unsigned callers; /* threads seen asleep in a call that makes events */
 	char dirents[4096];
 	struct residency_run runs[BLOCK_PAGES];
 };
@@ -34,7 +35,9 @@ void discard_close(struct discard *d);
 
 /**
  * Save what threads are about to drop.  Unprotects nothing: the kernel refuses
- * it as long as the event is unread.  0: an event may be read; -EAGAIN: no
+ * it as long as the event is unread.  d->callers tells how many threads were
+ * seen in such calls: an event without a caller is to be looked at again, as
+ * the caller is queued a moment before it sleeps.  0: an event may be read; -EAGAIN: no
  * buffer is free, come again; else -errno with the text set.
  */
 int discard_save(struct discard *d);

@@ -20,6 +20,10 @@
 /* poll() that took longer slept: its message came just then. */
 #define SLEPT_NS 5000u
 
+/* An event is queued a moment before its caller falls asleep, and only then do
+ * its arguments show. */
+#define EVENT_TRIES 500u
+
 /* A fault that cannot be answered yet. */
 struct pending {
 	uint64_t addr;
@@ -41,6 +45,7 @@ struct fault_thread {
 	struct queue unbuffered; /* wait for a buffer */
 	struct queue parked;	 /* wait for the kernel to let us unprotect */
 	uint64_t drained_ns;	 /* when the queue was last seen empty */
+	unsigned event_tries;	 /* looks at an event without its caller */
 	bool discard_blocked;	 /* an event waits for a buffer */
 };
 
@@ -95,17 +100,32 @@ static int copy_unit(struct fault_thread *t, struct region *r,
 	return err;
 }
 
+/* The sweep is copying the page and will see that somebody waits. */
+static void leave_to_sweep(struct guest *g, struct pending p)
+{
+	uint64_t none = 0;
+
+	atomic_compare_exchange_strong(&g->waited_since_ns, &none, p.since);
+}
+
 /* A page that is saved: unprotect it, with its saved neighbours. */
 static int open_around(struct fault_thread *t, struct region *r, uint64_t page,
 		       struct pending p)
 {
 	struct guest *g = t->g;
-	struct page_run unit = { page, 1 };
+	struct page_run unit = capture_unit(g, r, page);
 	int err;
 
-	if (region_is_hugetlb(r))
-		unit = capture_unit(g, r, page);
-	else
+	/* A part of a huge page must not be opened alone: that splits it.  Its
+	 * pages become SAVED in ascending order, and the sweep may be at it. */
+	if (unit.count > 1 &&
+	    pagestate_wait(&r->ps, unit.first + unit.count - 1) ==
+		    PAGE_COPYING) {
+		leave_to_sweep(g, p);
+		return 0;
+	}
+	if (unit.count == 1 ||
+	    !pagestate_all_saved(&r->ps, unit.first, unit.count))
 		unit = coalesce_around(r, page);
 	err = protect_open(g, r, unit);
 	if (err == -EAGAIN) {
@@ -125,14 +145,6 @@ static int open_stray(struct guest *g, uint64_t addr)
 				 PAGE_BYTES);
 
 	return err == -EAGAIN ? err : 0;
-}
-
-/* The sweep is copying the page and will see that somebody waits. */
-static void leave_to_sweep(struct guest *g, struct pending p)
-{
-	uint64_t none = 0;
-
-	atomic_compare_exchange_strong(&g->waited_since_ns, &none, p.since);
 }
 
 /* 0: answered or queued elsewhere; -EAGAIN: no buffer. */
@@ -211,21 +223,32 @@ static void retry_parked(struct fault_thread *t)
 
 static void handle_messages(struct fault_thread *t, int n, uint64_t since)
 {
-	int i, err;
+	int i;
 
 	for (i = 0; i < n; i++) {
 		const struct uffd_msg *m = &t->msgs[i];
 
-		if (m->event != UFFD_EVENT_PAGEFAULT) {
-			err = guest_capturing(t->g) ? discard_event(t->g, m) :
-						      0;
-			if (err)
-				fail(t, err);
-			continue;
-		}
+		if (m->event != UFFD_EVENT_PAGEFAULT)
+			continue; /* judged when it was read */
 		stats_add(&t->g->stats.faults, 1);
 		take_fault(t, (struct pending){ m->arg.pagefault.address,
 						since });
+	}
+}
+
+/* Under unprotect_lock, so that protect_arm(), which takes it, comes after the
+ * judgement on an unmap that returned to its caller before. */
+static void judge_events(struct fault_thread *t, int n)
+{
+	int i, err;
+
+	for (i = 0; i < n; i++) {
+		if (t->msgs[i].event == UFFD_EVENT_PAGEFAULT ||
+		    guest_stopping(t->g))
+			continue;
+		err = discard_event(t->g, &t->msgs[i]);
+		if (err)
+			fail(t, err);
 	}
 }
 
@@ -248,6 +271,7 @@ static int read_messages(struct fault_thread *t, bool events)
 		n = uffd_read(g->uffd, t->msgs,
 			      pending ? (unsigned)min_u64(pending, READ_MAX) :
 					1);
+	judge_events(t, n);
 	pthread_mutex_unlock(&g->unprotect_lock);
 	if (pending < READ_MAX)
 		t->drained_ns = now_ns();
@@ -264,6 +288,10 @@ static int read_event(struct fault_thread *t)
 		return 0;
 	if (err)
 		fail(t, err);
+	else if (guest_capturing(t->g) && !t->discard.callers &&
+		 t->event_tries++ < EVENT_TRIES)
+		return 0; /* the caller is not asleep yet: look again */
+	t->event_tries = 0;
 	return read_messages(t, true);
 }
 

@@ -161,7 +161,10 @@ int protect_arm(struct guest *g)
 	size_t i;
 	int err;
 
+	/* Behind what the fault thread is judging (fault.c). */
+	pthread_mutex_lock(&g->unprotect_lock);
 	atomic_store_explicit(&g->armed, true, memory_order_release);
+	pthread_mutex_unlock(&g->unprotect_lock);
 	for (i = 0; i < g->regions.count; i++) {
 		struct region *r = g->regions.by_index[i];
 

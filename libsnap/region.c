@@ -20,7 +20,7 @@ static int check_spec(const struct snap_region *spec, const char *name)
 				 SNAP_NAME_MAX);
 	if (!spec->length)
 		return error_set(-EINVAL, SNAP_FAILURE_USAGE,
-				 "region %s is empty", name);
+				 "region %s has size 0", name);
 	if (!is_aligned(start, PAGE_BYTES) ||
 	    !is_aligned(spec->length, PAGE_BYTES))
 		return error_set(-EINVAL, SNAP_FAILURE_USAGE,

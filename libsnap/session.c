@@ -218,10 +218,8 @@ static bool wait_for_go(struct snap *s)
 
 static int run_snapshot(struct snap *s)
 {
-	int err = write_head(s);
+	int err = sweep_run(&s->guest);
 
-	if (!err)
-		err = sweep_run(&s->guest);
 	if (err)
 		return err;
 	release_guest(s);
@@ -233,7 +231,7 @@ static void *session_thread(void *arg)
 {
 	struct snap *s = arg;
 	enum snap_state end = SNAP_STATE_COMPLETE;
-	int err;
+	int err = -ECANCELED;
 
 	if (wait_for_go(s)) {
 		err = run_snapshot(s);
@@ -243,7 +241,8 @@ static void *session_thread(void *arg)
 	take_down(s);
 	pthread_mutex_lock(&s->lock);
 	s->end_ns = now_ns();
-	if (s->err)
+	/* A cancel that came when the image had its name came too late. */
+	if (err)
 		end = s->err == -ECANCELED ? SNAP_STATE_CANCELLED :
 					     SNAP_STATE_FAILED;
 	pthread_mutex_unlock(&s->lock);
@@ -347,11 +346,11 @@ int session_prepare(struct snap *s)
 	if (session_state(s) != SNAP_STATE_NEW)
 		return error_set(-EBUSY, SNAP_FAILURE_USAGE,
 				 "the snapshot is prepared already");
-	if (!g->regions.count)
-		return error_set(-EINVAL, SNAP_FAILURE_USAGE,
-				 "no region has been added");
 	g->sink = (struct failure_sink){ sink_fail, s };
 	err = make_id(s->id);
+	if (!err && !g->regions.count)
+		err = error_set(-EINVAL, SNAP_FAILURE_USAGE,
+				"no region has been added");
 	if (!err)
 		err = open_event_fds(g);
 	if (!err)
@@ -405,12 +404,17 @@ int session_begin(struct snap *s)
 		return err;
 	s->created_unix_ns = real_time_ns();
 	start = now_ns();
-	err = protect_arm(&s->guest);
+	/* Before the first fault can hand a frame over. */
+	err = write_head(s);
+	if (!err)
+		err = protect_arm(&s->guest);
 	pthread_mutex_lock(&s->lock);
 	s->beginning = false;
 	s->begin_ns = start;
 	s->pause_ns = now_ns() - start;
-	if (!err && !s->err)
+	if (!err && s->err)
+		err = error_set(s->err, s->failure, "%s", s->text);
+	if (!err)
 		s->state = SNAP_STATE_RUNNING;
 	s->go = !err;
 	pthread_cond_broadcast(&s->changed);

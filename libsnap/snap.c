@@ -186,9 +186,10 @@ static int check_state(const struct snap *s, const char *name, size_t length)
 	if (length > STATES_BYTES_MAX - s->state_bytes ||
 	    s->state_count == STATES_MAX)
 		return error_set(-E2BIG, SNAP_FAILURE_USAGE,
-				 "device states are limited to 1 GiB and %u "
-				 "pieces in all",
-				 STATES_MAX);
+				 "device state %s is too big for the rest of "
+				 "the 1 GiB and %u pieces that device states "
+				 "may take",
+				 name, STATES_MAX);
 	return 0;
 }
 

@@ -170,7 +170,7 @@ static enum exit_code export_region(struct snap_image *img,
 	struct snap_image_region r = { .size = sizeof(r) };
 	enum exit_code code;
 	struct output o;
-	uint32_t index;
+	uint32_t index = 0;
 
 	code = find_region(img, x, &index);
 	if (code)

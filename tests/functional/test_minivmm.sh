@@ -96,7 +96,7 @@ case_damaged()
 	done
 	expect 0 '' "$bin/save_heap" "$dir/heap.snap"
 	expect 1 'minivmm: ' "$bin/minivmm" restore "$dir/heap.snap"
-	expect 1 'No such file' "$bin/minivmm" restore "$dir/none.snap"
+	expect 1 'does not exist' "$bin/minivmm" restore "$dir/none.snap"
 }
 
 # What cannot be saved, or not there, leaves things as they were.
@@ -108,7 +108,7 @@ case_refused()
 	expect 1 'exists' "$bin/minivmm" save "$image" --mem 16
 	[ "$(cksum <"$image")" = "$before" ] || die 'the old image changed'
 	expect 1 'directory' "$bin/minivmm" save "$dir" --mem 16
-	expect 1 'No such file' "$bin/minivmm" save "$dir/no/guest.snap" \
+	expect 1 'does not exist' "$bin/minivmm" save "$dir/no/guest.snap" \
 		--mem 16
 	[ "$(ls -A "$dir")" = "$(printf 'guest.snap\nout')" ] ||
 		die "left behind: $(ls -A "$dir")"

@@ -51,3 +51,8 @@ add_functional_test(window_hugetlb window LOCK nr_hugepages ARGS "*hugetlb*")
 add_functional_test(cancel cancel)
 add_functional_test(output output)
 target_link_libraries(test_output PRIVATE PkgConfig::JANSSON)
+
+add_executable(make_image functional/make_image.c)
+target_link_libraries(make_image PRIVATE image_maker snap_static)
+add_example_tests(snapctl usage info verify cut export device_state exists
+  damaged full cancel)

@@ -17,5 +17,6 @@ target_link_libraries(image_maker PUBLIC snap_flags PkgConfig::ZSTD)
 add_unit_test(format LIBS image_maker)
 add_unit_test(image LIBS image_maker WRAP sys_pread sys_read malloc calloc
   realloc)
-add_unit_test(image_damage LIBS image_maker)
+add_unit_test(image_damage LIBS image_maker WRAP malloc calloc realloc)
 add_unit_test(restore LIBS image_maker WRAP sys_pread sys_madvise thread_start)
+set_tests_properties(unit/restore PROPERTIES RESOURCE_LOCK nr_hugepages)
