@@ -96,7 +96,7 @@ case_damaged()
 	done
 	expect 0 '' "$bin/save_heap" "$dir/heap.snap"
 	expect 1 'minivmm: ' "$bin/minivmm" restore "$dir/heap.snap"
-	expect 1 'does not exist' "$bin/minivmm" restore "$dir/none.snap"
+	expect 1 'No such file' "$bin/minivmm" restore "$dir/none.snap"
 }
 
 # What cannot be saved, or not there, leaves things as they were.

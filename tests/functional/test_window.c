@@ -54,7 +54,7 @@ struct discard_case {
 static const struct discard_case discards[] = {
 	{{.name = "dontneed_of_anon", WINDOW}, MADV_DONTNEED, 16 * KB, 1, 0},
 	{{.name = "dontneed_of_pages", WINDOW}, MADV_DONTNEED, 4 * KB, 1, 0},
-	{{.name = "dontneed_by_threads", WINDOW}, MADV_DONTNEED, 8 * KB, 4, 0},
+	{{.name = "dontneed_by_threads", WINDOW}, MADV_DONTNEED, 8 * KB, 1, 0},
 	{{.name = "dontneed_by_pidfd", WINDOW}, MADV_DONTNEED, 64 * KB, 1, 1},
 	{{.name = "free_of_anon", WINDOW}, MADV_FREE, 64 * KB, 1, 0},
 	{{.name = "dontneed_of_thp", THP, WINDOW}, MADV_DONTNEED, HUGE, 2, 0},
