@@ -55,7 +55,7 @@ static int save_piece(struct discard *d, struct region *r, struct page_run run,
 		      bool present)
 {
 	uint64_t end = run.first + run.count;
-	bool waited;
+	bool waited = false;
 	int err = 0;
 
 	while (!err) {
