@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "bufpool.h"
@@ -237,6 +239,7 @@ struct getter {
 	struct bufpool *p;
 	struct buf *(*get)(struct bufpool *p);
 	struct buf *got;
+	atomic_int tid; /* set right before the call */
 	atomic_bool done;
 	pthread_t thread;
 };
@@ -245,17 +248,38 @@ static void *getter_main(void *arg)
 {
 	struct getter *g = arg;
 
+	atomic_store(&g->tid, (int)syscall(SYS_gettid));
 	g->got = g->get(g->p);
 	atomic_store(&g->done, true);
 	return NULL;
 }
 
+/* Whether the thread sleeps, by its state in /proc. */
+static bool asleep(int tid)
+{
+	char path[64], line[512] = "";
+	const char *state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = fopen(path, "r");
+	if (!f)
+		return false;
+	state = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	fclose(f);
+	return state && state[1] == ' ' && state[2] == 'S';
+}
+
+/* Start the thread and see it sleep in the call, however late it comes to it:
+ * a fixed pause would be too short on a busy machine. */
 static void getter_start(struct getter *g, struct bufpool *p,
 			 struct buf *(*get)(struct bufpool *p))
 {
 	*g = (struct getter){.p = p, .get = get};
 	assert_int_equal(pthread_create(&g->thread, NULL, getter_main, g), 0);
-	usleep(PAUSE_US);
+	while (!atomic_load(&g->done) &&
+	       !(atomic_load(&g->tid) && asleep(atomic_load(&g->tid))))
+		usleep(100);
 	assert_false(atomic_load(&g->done));
 }
 
@@ -271,18 +295,21 @@ static void a_waiting_sweep_goes_on_when_the_reserve_is_whole(void **state)
 	struct buf *held[ORDINARY], *b;
 	struct bufpool_waits w;
 	struct getter g;
+	uint64_t since, waited;
 
 	for (unsigned i = 0; i < ORDINARY; i++)
 		held[i] = bufpool_try_get_fault(p);
 	getter_start(&g, p, bufpool_get_sweep);
+	since = now_ns(); /* it waits already */
 	bufpool_put(p, held[0]); /* the reserve: not for the sweep */
 	usleep(PAUSE_US);
 	assert_false(atomic_load(&g.done));
+	waited = now_ns() - since;
 	bufpool_put(p, held[1]);
 	b = getter_join(&g);
 	assert_non_null(b);
 	bufpool_get_waits(p, &w);
-	assert_true(w.sweep_ns >= 2 * PAUSE_US * 1000ull);
+	assert_true(w.sweep_ns >= waited);
 	assert_int_equal(w.faults, 0);
 
 	bufpool_put(p, b);
