@@ -517,8 +517,6 @@ static void bandwidth_is_kept_to(void **state)
 
 static void cancelling_ends_the_wait_for_bandwidth(void **state)
 {
-	uint64_t since;
-
 	assert_int_equal(try_open((struct writer_options){
 				 .path = f.path,
 				 .reserve = RESERVE,
@@ -527,10 +525,10 @@ static void cancelling_ends_the_wait_for_bandwidth(void **state)
 			 0);
 	send_frames(2);
 	usleep(20000);
-	since = now_ns();
 	writer_cancel(f.writer);
+	/* At 1000 bytes a second the second frame is due in minutes, past this
+	 * test's time limit. */
 	assert_int_equal(finish(), -ECANCELED);
-	assert_true(now_ns() - since < 100000000);
 }
 
 int main(void)

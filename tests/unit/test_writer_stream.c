@@ -142,7 +142,6 @@ static void a_reader_that_goes_away_is_told(void **state)
 static void a_sleeping_reader_does_not_hold_up_a_cancel(void **state)
 {
 	static const int nowait[] = {0, -EOPNOTSUPP, -EAGAIN};
-	uint64_t since;
 	int fds[2];
 
 	for (size_t i = 0; i < ARRAY_SIZE(nowait); i++) {
@@ -151,10 +150,9 @@ static void a_sleeping_reader_does_not_hold_up_a_cancel(void **state)
 		open_stream(fds[1]);
 		send_frames(4);
 		usleep(20000);
-		since = now_ns();
 		writer_cancel(f.writer);
+		/* Nobody reads: without the cancel this never returns. */
 		assert_int_equal(finish(), -ECANCELED);
-		assert_true(now_ns() - since < 100000000);
 		assert_int_equal(bufpool_lent(f.pool), 0);
 		writer_close(f.writer);
 		f.writer = NULL;
