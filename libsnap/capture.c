@@ -138,3 +138,15 @@ struct page_run capture_unit(struct guest *g, struct region *r, uint64_t page)
 		return region_block(r, page);
 	return (struct page_run){ align_down(page, pages), pages };
 }
+
+bool capture_try_own(struct region *r, uint64_t page)
+{
+	return !atomic_exchange_explicit(&r->owned[region_block_slot(r, page)],
+					 true, memory_order_acquire);
+}
+
+void capture_disown(struct region *r, uint64_t page)
+{
+	atomic_store_explicit(&r->owned[region_block_slot(r, page)], false,
+			      memory_order_release);
+}

@@ -54,4 +54,15 @@ bool capture_is_huge(struct guest *g, struct region *r, uint64_t page);
 /** Pages around @page that must be taken together: a huge page or one page. */
 struct page_run capture_unit(struct guest *g, struct region *r, uint64_t page);
 
+/**
+ * The right to claim pages of a huge page: one owner at a time, who then takes
+ * or leaves all that is ARMED in it.  Without it the fault thread and the sweep
+ * could each own a part, and the first to be done would open a part, which
+ * splits the huge page.  Small pages (capture_unit() of one) need none.
+ * True when it is the caller's, to be given back after the copy, which comes at
+ * once: nobody may wait for anything but the copy while he has it.
+ */
+bool capture_try_own(struct region *r, uint64_t page);
+void capture_disown(struct region *r, uint64_t page);
+
 #endif

@@ -50,6 +50,17 @@ static int wait_saved(struct guest *g, struct region *r, struct page_run run)
 	return 0;
 }
 
+/* A run lies within one block, whose huge page the sweep may be copying. */
+static int own(struct guest *g, struct region *r, uint64_t page)
+{
+	while (!capture_try_own(r, page)) {
+		if (guest_stopping(g))
+			return -ECANCELED;
+		sched_yield();
+	}
+	return 0;
+}
+
 /* Claim and save what is ARMED in @run, which has one kind throughout. */
 static int save_piece(struct discard *d, struct region *r, struct page_run run,
 		      bool present)
@@ -66,13 +77,15 @@ static int save_piece(struct discard *d, struct region *r, struct page_run run,
 		err = capture_reserve(d->capture, present ? run.count : 1);
 		if (err)
 			break;
+		err = own(d->capture->g, r, run.first);
+		if (err)
+			break;
 		run.count = pagestate_claim(&r->ps, run.first, run.count);
-		if (!run.count)
-			continue;
-		if (present)
+		if (run.count && present)
 			err = capture_pages(d->capture, r, run, &waited);
-		else
+		else if (run.count)
 			capture_absent(d->capture, r, run, &waited);
+		capture_disown(r, run.first);
 		run.first += run.count;
 	}
 	return err;

@@ -3,6 +3,7 @@
 #include "fault.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,9 +80,17 @@ static void too_many(struct fault_thread *t)
 			  QUEUE_MAX));
 }
 
-/* Copy what is ARMED of the unit around @page. */
-static int copy_unit(struct fault_thread *t, struct region *r,
-		     struct page_run unit)
+static bool unit_has(const struct region *r, struct page_run unit,
+		     enum page_state state)
+{
+	uint64_t end = unit.first + unit.count;
+
+	return pagestate_find(&r->ps, unit.first, end, state) < end;
+}
+
+/* Copy what is ARMED of a unit that nobody else is at. */
+static int copy_owned(struct fault_thread *t, struct region *r,
+		      struct page_run unit)
 {
 	uint64_t at = unit.first, end = unit.first + unit.count;
 	struct page_run run;
@@ -100,6 +109,38 @@ static int copy_unit(struct fault_thread *t, struct region *r,
 	return err;
 }
 
+/* The same; when the sweep is at a huge page it takes all of it, soon. */
+static int copy_unit(struct fault_thread *t, struct region *r,
+		     struct page_run unit)
+{
+	int err;
+
+	if (unit.count == 1)
+		return copy_owned(t, r, unit);
+	while (!capture_try_own(r, unit.first)) {
+		if (guest_stopping(t->g))
+			return -ECANCELED;
+		if (!unit_has(r, unit, PAGE_ARMED))
+			return 0;
+		sched_yield();
+	}
+	err = copy_owned(t, r, unit);
+	capture_disown(r, unit.first);
+	return err;
+}
+
+/* Whether the sweep is copying a part of the unit; it has been told then that
+ * somebody waits. */
+static bool sweep_is_at(struct region *r, struct page_run unit)
+{
+	uint64_t end = unit.first + unit.count, p = unit.first;
+
+	while ((p = pagestate_find(&r->ps, p, end, PAGE_COPYING)) < end)
+		if (pagestate_wait(&r->ps, p) == PAGE_COPYING)
+			return true;
+	return false;
+}
+
 /* The sweep is copying the page and will see that somebody waits. */
 static void leave_to_sweep(struct guest *g, struct pending p)
 {
@@ -116,16 +157,7 @@ static int open_around(struct fault_thread *t, struct region *r, uint64_t page,
 	struct page_run unit = capture_unit(g, r, page);
 	int err;
 
-	/* A part of a huge page must not be opened alone: that splits it.  Its
-	 * pages become SAVED in ascending order, and the sweep may be at it. */
-	if (unit.count > 1 &&
-	    pagestate_wait(&r->ps, unit.first + unit.count - 1) ==
-		    PAGE_COPYING) {
-		leave_to_sweep(g, p);
-		return 0;
-	}
-	if (unit.count == 1 ||
-	    !pagestate_all_saved(&r->ps, unit.first, unit.count))
+	if (unit.count == 1)
 		unit = coalesce_around(r, page);
 	err = protect_open(g, r, unit);
 	if (err == -EAGAIN) {
@@ -162,15 +194,17 @@ static int handle_fault(struct fault_thread *t, struct pending p)
 		return 0;
 	}
 	page = (p.addr - r->start) >> PAGE_SHIFT;
-	if (pagestate_get(&r->ps, page) == PAGE_ARMED) {
-		unit = capture_unit(g, r, page);
+	unit = capture_unit(g, r, page);
+	/* A part of a huge page must not be opened alone: that splits it.  So
+	 * what a discard has left of it is taken too. */
+	if (unit_has(r, unit, PAGE_ARMED)) {
 		err = capture_reserve(&t->capture, unit.count);
 		if (!err)
 			err = copy_unit(t, r, unit);
 		if (err)
 			return err;
 	}
-	if (pagestate_wait(&r->ps, page) == PAGE_COPYING) {
+	if (sweep_is_at(r, unit)) {
 		leave_to_sweep(g, p);
 		return 0;
 	}

@@ -106,7 +106,8 @@ static int prepare_region(struct guest *g, struct region *r)
 	if (err)
 		return err;
 	r->blocks = calloc(blocks + 1, sizeof(*r->blocks));
-	if (!r->blocks)
+	r->owned = calloc(blocks + 1, sizeof(*r->owned));
+	if (!r->blocks || !r->owned)
 		return error_nomem("block kinds");
 	target_map(&g->target, r);
 	err = populate(g, r);

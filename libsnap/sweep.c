@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -32,6 +33,7 @@ struct sweep {
 	struct page_run data;	 /* of a shared region: known run with data */
 	uint64_t data_from;	 /* ... and from where on it is known */
 	uint64_t pending_since;	 /* oldest saved page not opened, 0: none */
+	bool waited;		 /* ... and a guest thread waits for one */
 	struct residency_run runs[BLOCK_PAGES];
 	struct piece pieces[2 * BLOCK_PAGES + 1];
 	unsigned piece_count;
@@ -42,6 +44,15 @@ static void nap(unsigned us)
 	struct timespec t = { 0, (long)us * 1000 };
 
 	nanosleep(&t, NULL);
+}
+
+/* A fault that lost its claim to the sweep has been answered. */
+static void note_wait_ended(struct guest *g)
+{
+	uint64_t since = atomic_exchange(&g->waited_since_ns, 0);
+
+	if (since)
+		histogram_add(&g->stats.fault_ns, now_ns() - since);
 }
 
 /* Unprotect what is saved in [@from, @end). */
@@ -55,7 +66,7 @@ static int open_saved(struct sweep *s, uint64_t from, uint64_t end)
 	for (;;) {
 		run = coalesce_next(&s->r->ps, from, end);
 		if (!run.count)
-			return 0;
+			break;
 		do {
 			pthread_mutex_lock(&g->unprotect_lock);
 			err = protect_open(g, s->r, run);
@@ -69,6 +80,10 @@ static int open_saved(struct sweep *s, uint64_t from, uint64_t end)
 			return err == -EAGAIN ? -ECANCELED : err;
 		from = run.first + run.count;
 	}
+	if (s->waited)
+		note_wait_ended(g);
+	s->waited = false;
+	return 0;
 }
 
 static void add_piece(struct sweep *s, uint64_t first, uint64_t end,
@@ -179,13 +194,11 @@ static uint64_t step_pages(struct sweep *s, uint64_t first, uint64_t end,
 	return min_u64(end - first, STEP_PAGES_BUSY);
 }
 
-/* A fault that lost its claim to the sweep has been answered. */
-static void note_wait_ended(struct guest *g)
+/* A huge page that is saved in part must not be opened in part. */
+static bool may_open(struct sweep *s, struct page_run block)
 {
-	uint64_t since = atomic_exchange(&g->waited_since_ns, 0);
-
-	if (since)
-		histogram_add(&g->stats.fault_ns, now_ns() - since);
+	return !capture_is_huge(s->g, s->r, block.first) ||
+	       pagestate_all_saved(&s->r->ps, block.first, block.count);
 }
 
 /* Room for @pages.  To wait for a buffer with saved pages still protected would
@@ -194,9 +207,34 @@ static int reserve(struct sweep *s, uint64_t pages, uint64_t at)
 {
 	int err = 0;
 
-	if (s->pending_since && capture_room(&s->capture) < pages)
+	if (s->pending_since && capture_room(&s->capture) < pages &&
+	    may_open(s, region_block(s->r, at)))
 		err = open_saved(s, region_block(s->r, at).first, at);
 	return err ? err : capture_reserve(&s->capture, pages);
+}
+
+/* Claim, copy and mark, alone at it if it is a huge page. */
+static int take(struct sweep *s, struct page_run *run, bool present)
+{
+	bool huge = capture_is_huge(s->g, s->r, run->first);
+	uint64_t first = run->first;
+	int err = 0;
+
+	while (huge && !capture_try_own(s->r, first)) {
+		if (guest_stopping(s->g))
+			return -ECANCELED;
+		sched_yield();
+	}
+	run->count = pagestate_claim(&s->r->ps, first, run->count);
+	if (run->count && !s->pending_since)
+		s->pending_since = now_ns();
+	if (run->count && present)
+		err = capture_pages(&s->capture, s->r, *run, &s->waited);
+	else if (run->count)
+		capture_absent(&s->capture, s->r, *run, &s->waited);
+	if (huge)
+		capture_disown(s->r, first);
+	return err;
 }
 
 /* Take one step in [first, end), all of one kind.  *next: where to go on. */
@@ -205,7 +243,6 @@ static int step(struct sweep *s, const struct piece *p, uint64_t first,
 {
 	uint64_t end = p->run.first + p->run.count, now = now_ns();
 	struct page_run run, block = region_block(s->r, first);
-	bool waited = false;
 	int err;
 
 	first = pagestate_find(&s->r->ps, first, end, PAGE_ARMED);
@@ -217,24 +254,13 @@ static int step(struct sweep *s, const struct piece *p, uint64_t first,
 	err = reserve(s, p->present ? run.count : 1, first);
 	if (err)
 		return err;
-	run.count = pagestate_claim(&s->r->ps, run.first, run.count);
+	err = take(s, &run, p->present);
 	*next = run.first + run.count;
-	if (!run.count)
-		return 0;
-	if (!s->pending_since)
-		s->pending_since = now;
-	if (!p->present)
-		capture_absent(&s->capture, s->r, run, &waited);
-	else
-		err = capture_pages(&s->capture, s->r, run, &waited);
-	if (err)
+	if (err || !run.count)
 		return err;
-	if (!waited && !coalesce_due(s->pending_since, now_ns()))
+	if (!s->waited && !coalesce_due(s->pending_since, now_ns()))
 		return 0;
-	err = open_saved(s, block.first, *next);
-	if (waited)
-		note_wait_ended(s->g);
-	return err;
+	return may_open(s, block) ? open_saved(s, block.first, *next) : 0;
 }
 
 static int sweep_block(struct sweep *s, struct page_run block)
