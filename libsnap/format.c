@@ -72,7 +72,7 @@ enum footer_at {
 };
 
 static const char head_magic[8] = "SNAPIMG";
-static const char frame_magic[4] = { 'S', 'N', 'F', 'R' };
+static const char frame_magic[4] = {'S', 'N', 'F', 'R'};
 static const char index_magic[8] = "SNAPIDX";
 static const char footer_magic[8] = "SNAPEND";
 
@@ -237,9 +237,9 @@ const char *format_get_prologue(const void *src, struct format_head *h)
 		return "the pages have an impossible size";
 	if (h->table_length > FORMAT_HEAD_MAX || h->table_length < HEAD_FIXED)
 		return "the tables have an impossible length";
-	if (h->table_length !=
-	    HEAD_FIXED + (uint64_t)h->region_count * REGION_SIZE +
-		    (uint64_t)h->state_count * STATE_SIZE)
+	if (h->table_length != HEAD_FIXED +
+				       (uint64_t)h->region_count * REGION_SIZE +
+				       (uint64_t)h->state_count * STATE_SIZE)
 		return "the tables' length does not fit their counts";
 	if (h->head_length < pad(h->table_length) ||
 	    h->head_length % FORMAT_ALIGN ||
@@ -465,8 +465,7 @@ const char *format_get_index_count(const void *src, uint64_t length,
 	*count = get64((const uint8_t *)src + INDEX_COUNT);
 	if (!format_is_index(src))
 		return "no index begins here";
-	if (*count > length / ENTRY_SIZE ||
-	    format_index_size(*count) != length)
+	if (*count > length / ENTRY_SIZE || format_index_size(*count) != length)
 		return "the index's length does not fit its count";
 	return NULL;
 }

@@ -75,7 +75,7 @@ struct format_state {
 struct format_head {
 	uint8_t snapshot_id[16];
 	uint64_t created_unix_ns;
-	uint32_t version; /* filled by format_get_prologue() */
+	uint32_t version;  /* filled by format_get_prologue() */
 	uint32_t compress; /* enum snap_compress, for information */
 	uint32_t region_count, state_count;
 	uint64_t table_length; /* prologue and tables, before padding */

@@ -126,8 +126,8 @@ static const char *compare_entry(const struct index_entry *e,
 				 const struct format_frame *fixed,
 				 const struct format_totals *pages)
 {
-	if (e->offset != f->at || e->length != f->header_room +
-						       frame_stored_room(f))
+	if (e->offset != f->at ||
+	    e->length != f->header_room + frame_stored_room(f))
 		return "the index has this frame in another place";
 	if (e->header_checksum != fixed->header_checksum)
 		return "this is not the frame that the index means";
@@ -155,8 +155,8 @@ static int read_frames(struct snap_image *img, const void *index, uint64_t end,
 		before = *t;
 		err = read_header(img, hd, &place, end);
 		if (!err)
-			err = image_frame_take(f, hd, &img->extents,
-					       &img->head, &place);
+			err = image_frame_take(f, hd, &img->extents, &img->head,
+					       &place);
 		if (err)
 			return err;
 		now.pages_data = t->pages_data - before.pages_data;
@@ -178,8 +178,8 @@ static int read_body(struct snap_image *img, const void *index, uint64_t end)
 	struct frame_header *hd = malloc(sizeof(*hd));
 	int err;
 
-	img->frames = calloc((size_t)img->frame_count + 1,
-			     sizeof(*img->frames));
+	img->frames =
+		calloc((size_t)img->frame_count + 1, sizeof(*img->frames));
 	if (!hd || !img->frames)
 		err = error_nomem("the frames of the image");
 	else

@@ -36,8 +36,8 @@ static int decode_tables(struct image_head *h, const void *tables)
 
 	h->regions = calloc(h->fixed.region_count, sizeof(*h->regions));
 	h->states = calloc(h->fixed.state_count + 1, sizeof(*h->states));
-	h->state_data = calloc(h->fixed.state_count + 1,
-			       sizeof(*h->state_data));
+	h->state_data =
+		calloc(h->fixed.state_count + 1, sizeof(*h->state_data));
 	if (!h->regions || !h->states || !h->state_data)
 		return error_nomem("the image's tables");
 	for (i = 0; i < h->fixed.region_count; i++) {

@@ -56,7 +56,7 @@ int snap_image_get_region(const struct snap_image *img, uint32_t index,
 			  struct snap_image_region *region)
 {
 	const struct format_region *r;
-	struct snap_image_region all = { 0 };
+	struct snap_image_region all = {0};
 	int err = image_check_region(img, index);
 
 	if (err)

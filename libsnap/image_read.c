@@ -34,8 +34,8 @@ static int load_cached(struct snap_image *img, uint32_t frame)
 			return err;
 	}
 	img->cached = 0;
-	err = frame_load(&img->decoder, &img->frames[frame], img->fd,
-			 img->path, img->decoder.raw);
+	err = frame_load(&img->decoder, &img->frames[frame], img->fd, img->path,
+			 img->decoder.raw);
 	if (!err)
 		img->cached = (uint64_t)frame + 1;
 	return err;
@@ -46,8 +46,8 @@ static int copy_extent(struct snap_image *img, const struct image_extent *e,
 {
 	uint64_t first = e->first_page << PAGE_SHIFT;
 	uint64_t from = max_u64(first, q->start);
-	uint64_t to = min_u64(first + ((uint64_t)e->count << PAGE_SHIFT),
-			      q->end);
+	uint64_t to =
+		min_u64(first + ((uint64_t)e->count << PAGE_SHIFT), q->end);
 	uint64_t payload = (uint64_t)e->payload_page << PAGE_SHIFT;
 	int err;
 
@@ -73,7 +73,7 @@ static int by_number(const void *a, const void *b)
 int snap_image_read(struct snap_image *img, uint32_t index, uint64_t offset,
 		    void *buf, size_t length)
 {
-	struct request q = { offset, offset + length, buf };
+	struct request q = {offset, offset + length, buf};
 	uint32_t low, high, i, *numbers;
 	const struct format_region *r;
 	int err = image_check_region(img, index);

@@ -49,10 +49,8 @@ static int add_entry(struct verifier *v, const struct image_frame *f,
 		.offset = f->at,
 		.length = f->header_room + frame_stored_room(f),
 		.header_checksum = v->header.fixed.header_checksum,
-		.pages_data =
-			(uint32_t)(now->pages_data - before->pages_data),
-		.pages_zero =
-			(uint32_t)(now->pages_zero - before->pages_zero),
+		.pages_data = (uint32_t)(now->pages_data - before->pages_data),
+		.pages_zero = (uint32_t)(now->pages_zero - before->pages_zero),
 	};
 	return 0;
 }
@@ -60,7 +58,7 @@ static int add_entry(struct verifier *v, const struct image_frame *f,
 /* The frame at @at, whose first FORMAT_ALIGN bytes are in the header. */
 static int verify_frame(struct verifier *v, uint64_t at)
 {
-	const struct image_place place = { v->reader.path, at, v->count };
+	const struct image_place place = {v->reader.path, at, v->count};
 	struct format_totals before = v->extents.totals;
 	struct image_frame f;
 	const char *wrong;

@@ -106,8 +106,8 @@ static void *worker_main(void *arg)
 		fail_restore(r, err);
 		return NULL;
 	}
-	while (!err && !atomic_load_explicit(&r->failed,
-					     memory_order_relaxed)) {
+	while (!err &&
+	       !atomic_load_explicit(&r->failed, memory_order_relaxed)) {
 		frame = atomic_fetch_add_explicit(&r->next, 1,
 						  memory_order_relaxed);
 		if (frame >= r->img->frame_count)
@@ -141,8 +141,7 @@ static void run(struct restore *r, unsigned workers)
 static unsigned choose_workers(const struct snap_image *img, unsigned workers)
 {
 	if (!workers)
-		workers = (unsigned)min_u64(thread_cpus(),
-					    WORKERS_DEFAULT_MAX);
+		workers = (unsigned)min_u64(thread_cpus(), WORKERS_DEFAULT_MAX);
 	return (unsigned)min_u64(min_u64(workers, WORKERS_MAX),
 				 max_u64(img->frame_count, 1));
 }
@@ -150,7 +149,7 @@ static unsigned choose_workers(const struct snap_image *img, unsigned workers)
 int snap_restore(struct snap_image *img, uint32_t index, void *dest,
 		 size_t length, unsigned workers)
 {
-	struct restore r = { .img = img, .region = index, .dest = dest };
+	struct restore r = {.img = img, .region = index, .dest = dest};
 	int err = image_check_region(img, index);
 
 	if (err)

@@ -61,10 +61,9 @@ static void clear(const struct vma *v, uint64_t start, uint64_t end)
 	memset((void *)(uintptr_t)to, 0, end - to);
 }
 
-/* Call @fn for the part of each mapping in the range, or only check it when
- * @fn is NULL. */
-static int walk(const struct maps *m, uint64_t start, uint64_t end,
-		void (*fn)(const struct vma *v, uint64_t start, uint64_t end))
+/* Check that the whole range can be read and written, or clear it, mapping by
+ * mapping, when @empty says so. */
+static int walk(const struct maps *m, uint64_t start, uint64_t end, bool empty)
 {
 	const struct vma *v;
 	uint64_t at, next;
@@ -78,8 +77,8 @@ static int walk(const struct maps *m, uint64_t start, uint64_t end,
 					 "0x%" PRIx64,
 					 at);
 		next = min_u64(v->end, end);
-		if (fn)
-			fn(v, at, next);
+		if (empty)
+			clear(v, at, next);
 	}
 	return 0;
 }
@@ -97,9 +96,9 @@ int restore_dest_clear(void *dest, size_t len)
 	err = maps_load(&m, 0);
 	if (err)
 		return err;
-	err = walk(&m, start, start + len, NULL);
+	err = walk(&m, start, start + len, false);
 	if (!err)
-		err = walk(&m, start, start + len, clear);
+		err = walk(&m, start, start + len, true);
 	maps_free(&m);
 	return err;
 }

@@ -25,83 +25,84 @@ struct export_options {
 	bool force;
 };
 
-/* Write the pages that have data out of [from, from + count), all of which are
- * in @window. */
-static enum exit_code write_window(struct output *o, struct snap_image *img,
-				   uint32_t region, uint64_t from,
-				   const uint8_t *window, uint64_t count)
+/* The region that is exported, and a part of it in memory. */
+struct source {
+	struct snap_image *img;
+	uint32_t region;
+	uint64_t pages;
+	uint64_t first, count; /**< pages in @window */
+	uint8_t *window;
+};
+
+/* Write the pages of the window that have data. */
+static enum exit_code write_window(struct output *o, const struct source *s)
 {
-	uint64_t done = 0, run, at;
 	enum exit_code code = EXIT_DONE;
 	enum snap_page_kind kind;
+	uint64_t done, run;
 
-	while (!code && done < count) {
-		if (snap_image_page_kind(img, region, from + done, &kind, &run))
+	for (done = 0; !code && done < s->count; done += run) {
+		if (snap_image_page_kind(s->img, s->region, s->first + done,
+					 &kind, &run))
 			return fail_library();
-		if (run > count - done)
-			run = count - done;
-		at = done * SNAP_PAGE_SIZE;
+		if (run > s->count - done)
+			run = s->count - done;
 		if (kind == SNAP_PAGE_DATA)
-			code = output_write(o, window + at,
+			code = output_write(o,
+					    s->window + done * SNAP_PAGE_SIZE,
 					    run * SNAP_PAGE_SIZE,
-					    from * SNAP_PAGE_SIZE + at);
-		done += run;
+					    (s->first + done) * SNAP_PAGE_SIZE);
 	}
 	return code;
 }
 
-/* Move @page on to the next one that has data, or to @pages. */
-static int skip_holes(const struct snap_image *img, uint32_t region,
-		      uint64_t pages, uint64_t *page)
+/* Begin the next window at the next page that has data; none is left when the
+ * window is empty.  0 or what the library gave. */
+static int next_window(struct source *s)
 {
+	uint64_t page = s->first + s->count, run;
 	enum snap_page_kind kind;
-	uint64_t run;
+	int err;
 
-	while (*page < pages) {
-		if (snap_image_page_kind(img, region, *page, &kind, &run))
-			return -1;
-		if (kind == SNAP_PAGE_DATA)
-			return 0;
-		*page += run;
+	s->count = 0;
+	for (; page < s->pages; page += run) {
+		err = snap_image_page_kind(s->img, s->region, page, &kind,
+					   &run);
+		if (err)
+			return err;
+		if (kind != SNAP_PAGE_DATA)
+			continue;
+		s->first = page;
+		s->count = s->pages - page;
+		if (s->count > WINDOW_PAGES)
+			s->count = WINDOW_PAGES;
+		return snap_image_read(s->img, s->region, page * SNAP_PAGE_SIZE,
+				       s->window, s->count * SNAP_PAGE_SIZE);
 	}
 	return 0;
 }
 
-static enum exit_code copy_region(struct output *o, struct snap_image *img,
-				  uint32_t region, uint64_t pages)
+static enum exit_code copy_region(struct output *o, struct source *s)
 {
-	uint8_t *window = malloc(WINDOW_PAGES * SNAP_PAGE_SIZE);
 	enum exit_code code = EXIT_DONE;
-	uint64_t page = 0, count;
 
-	if (!window)
+	s->window = malloc(WINDOW_PAGES * SNAP_PAGE_SIZE);
+	if (!s->window)
 		return fail(EXIT_FAILED, "out of memory");
-	while (!code) {
-		if (skip_holes(img, region, pages, &page)) {
-			code = fail_library();
-			break;
-		}
-		if (page == pages)
-			break;
-		count = pages - page;
-		if (count > WINDOW_PAGES)
-			count = WINDOW_PAGES;
-		if (snap_image_read(img, region, page * SNAP_PAGE_SIZE, window,
-				    count * SNAP_PAGE_SIZE))
+	do {
+		if (next_window(s))
 			code = fail_library();
 		else
-			code = write_window(o, img, region, page, window,
-					    count);
-		page += count;
-	}
-	free(window);
+			code = write_window(o, s);
+	} while (!code && s->count);
+	free(s->window);
 	return code;
 }
 
 static enum exit_code name_regions(struct snap_image *img, const char *path,
 				   const char *wanted)
 {
-	struct snap_image_region r = { .size = sizeof(r) };
+	struct snap_image_region r = {.size = sizeof(r)};
 	char names[512] = "";
 	size_t used = 0;
 	uint32_t i;
@@ -145,7 +146,7 @@ static enum exit_code find_region(struct snap_image *img,
 				  const struct export_options *x,
 				  uint32_t *index)
 {
-	struct snap_image_region r = { .size = sizeof(r) };
+	struct snap_image_region r = {.size = sizeof(r)};
 	uint32_t i;
 
 	if (!x->region) {
@@ -167,22 +168,23 @@ static enum exit_code find_region(struct snap_image *img,
 static enum exit_code export_region(struct snap_image *img,
 				    const struct export_options *x)
 {
-	struct snap_image_region r = { .size = sizeof(r) };
+	struct snap_image_region r = {.size = sizeof(r)};
+	struct source s = {.img = img};
 	enum exit_code code;
 	struct output o;
-	uint32_t index = 0;
 
-	code = find_region(img, x, &index);
+	code = find_region(img, x, &s.region);
 	if (code)
 		return code;
-	if (snap_image_get_region(img, index, &r))
+	if (snap_image_get_region(img, s.region, &r))
 		return fail_library();
+	s.pages = r.length / SNAP_PAGE_SIZE;
 	code = output_open(&o, x->out, x->force);
 	if (code)
 		return code;
 	code = output_set_length(&o, r.length);
 	if (!code)
-		code = copy_region(&o, img, index, r.length / SNAP_PAGE_SIZE);
+		code = copy_region(&o, &s);
 	return output_finish(&o, code);
 }
 
@@ -211,15 +213,13 @@ static bool is_same_file(const char *a, const char *b)
 	       sa.st_ino == sb.st_ino;
 }
 
-static enum exit_code export(const struct export_options *x)
-{
-	struct snap_image *img;
-	enum exit_code code;
+static enum exit_code export(const struct export_options *x) {
+	struct snap_image *img; enum exit_code code;
 
-	if (is_same_file(x->image, x->out))
-		return fail(EXIT_USAGE, "%s is the image itself", x->out);
-	if (snap_image_open(&img, x->image))
-		return fail_library();
+	if (is_same_file(x->image,
+			 x->out)) return fail(EXIT_USAGE,
+					      "%s is the image itself", x->out);
+	if (snap_image_open(&img, x->image)) return fail_library();
 	code = x->state ? export_state(img, x) : export_region(img, x);
 	snap_image_close(img);
 	return code;
@@ -228,13 +228,13 @@ static enum exit_code export(const struct export_options *x)
 static enum exit_code run(const struct command *c, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "region", required_argument, NULL, 'r' },
-		{ "device-state", required_argument, NULL, 'd' },
-		{ "force", no_argument, NULL, 'f' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{"region", required_argument, NULL, 'r'},
+		{"device-state", required_argument, NULL, 'd'},
+		{"force", no_argument, NULL, 'f'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
 	};
-	struct export_options x = { 0 };
+	struct export_options x = {0};
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "r:d:fh", options, NULL)) != -1) {

@@ -31,7 +31,7 @@ static void format_uuid(char dst[UUID_LENGTH + 1], const uint8_t id[16])
 static void format_time(char dst[TIME_ROOM], uint64_t unix_ns)
 {
 	time_t seconds = (time_t)(unix_ns / 1000000000u);
-	struct tm utc = { 0 };
+	struct tm utc = {0};
 	size_t used;
 
 	gmtime_r(&seconds, &utc);
@@ -61,7 +61,7 @@ static double mib(uint64_t bytes)
 
 static void print_region(const struct snap_image *img, uint32_t i)
 {
-	struct snap_image_region r = { .size = sizeof(r) };
+	struct snap_image_region r = {.size = sizeof(r)};
 	char name[NAME_SHOWN];
 
 	if (snap_image_get_region(img, i, &r))
@@ -133,18 +133,17 @@ static json_t *text(const char *s)
 
 static json_t *json_regions(const struct snap_image *img, uint32_t count)
 {
-	struct snap_image_region r = { .size = sizeof(r) };
+	struct snap_image_region r = {.size = sizeof(r)};
 	json_t *list = json_array();
 	uint32_t i;
 
 	for (i = 0; i < count && !snap_image_get_region(img, i, &r); i++)
 		json_array_append_new(
-			list,
-			json_pack("{s:o, s:o, s:o, s:o, s:o}", "name",
-				  text(r.name), "start", number(r.start),
-				  "length", number(r.length), "guest_addr",
-				  number(r.guest_addr), "page_size",
-				  number(r.page_size)));
+			list, json_pack("{s:o, s:o, s:o, s:o, s:o}", "name",
+					text(r.name), "start", number(r.start),
+					"length", number(r.length),
+					"guest_addr", number(r.guest_addr),
+					"page_size", number(r.page_size)));
 	return list;
 }
 
@@ -221,7 +220,7 @@ static enum exit_code fail_open(bool as_json)
 
 static enum exit_code show(const char *path, bool as_json)
 {
-	struct snap_image_info info = { .size = sizeof(info) };
+	struct snap_image_info info = {.size = sizeof(info)};
 	enum exit_code code = EXIT_DONE;
 	struct snap_image *img;
 
@@ -240,9 +239,9 @@ static enum exit_code show(const char *path, bool as_json)
 static enum exit_code run(const struct command *c, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
 	};
 	bool as_json = false;
 	int opt;

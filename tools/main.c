@@ -23,9 +23,10 @@ static void print_help(FILE *to)
 	for (i = 0; i < COMMAND_COUNT; i++)
 		fprintf(to, "  snapctl %s %s\n        %s\n", commands[i]->name,
 			commands[i]->synopsis, commands[i]->summary);
-	fprintf(to, "\nExit codes: 0 done, 1 failed, 2 wrong usage, 5 the output "
-		    "failed,\n6 the image is damaged or incomplete, "
-		    "7 cancelled.\n");
+	fprintf(to,
+		"\nExit codes: 0 done, 1 failed, 2 wrong usage, 5 the output "
+		"failed,\n6 the image is damaged or incomplete, "
+		"7 cancelled.\n");
 }
 
 static enum exit_code run_command(int argc, char **argv)
@@ -48,9 +49,9 @@ static enum exit_code run_command(int argc, char **argv)
 static enum exit_code run(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },
-		{ 0 },
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{0},
 	};
 
 	/* "+": the command's options are not ours. */

@@ -33,8 +33,7 @@ enum exit_code fail(enum exit_code code, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "snapctl: %s\n",
-		printable(shown, sizeof(shown), text));
+	fprintf(stderr, "snapctl: %s\n", printable(shown, sizeof(shown), text));
 	return code;
 }
 

@@ -29,8 +29,8 @@ bool output_cancelled(void)
 /* From now on a signal must not leave the temporary file behind. */
 static void catch_signals(void)
 {
-	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction old, ours = { .sa_handler = on_signal };
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction old, ours = {.sa_handler = on_signal};
 	size_t i;
 
 	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -72,7 +72,7 @@ enum exit_code output_open(struct output *o, const char *path, bool replace)
 	int dir = directory_length(path);
 	enum exit_code code;
 
-	*o = (struct output){ .path = path, .replace = replace, .fd = -1 };
+	*o = (struct output){.path = path, .replace = replace, .fd = -1};
 	if (!path[dir])
 		return fail(EXIT_OUTPUT, "\"%s\" does not name a file", path);
 	code = check_path(o);

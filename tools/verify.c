@@ -10,8 +10,8 @@
 static enum exit_code run(const struct command *c, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{"help", no_argument, NULL, 'h'},
+		{0},
 	};
 	const char *path;
 	int opt;

@@ -80,7 +80,7 @@ static bool read_states(struct snap_image *img, uint32_t count)
 	return sum < UINT32_MAX;
 }
 
-/* Everything that an open image can be asked; false when a read found damage. */
+/* All that an open image can be asked; false when a read found damage. */
 static bool read_image(struct snap_image *img)
 {
 	struct snap_image_info info = {.size = sizeof(info)};

@@ -73,7 +73,7 @@ static void count_pages(struct maker *m, const struct frame_extent *e)
 	}
 }
 
-/* Only the first bytes of a block survive in an input, so pages have no more. */
+/* Only the first bytes of a block are in an input, so pages have no more. */
 static void fill_pages(uint8_t *raw, size_t pages)
 {
 	size_t i;

@@ -17,7 +17,7 @@
 #include "fuzz/fuzz.h"
 #include "libsnap.h"
 
-#define CHANGES 200 /* of each input */
+#define CHANGES 50 /* of each input */
 
 static uint64_t seed = 0x9e3779b97f4a7c15u;
 

@@ -74,7 +74,8 @@ static void seal(const struct bytes *b, uint64_t field, uint64_t offset,
 
 static void seal_head(const struct bytes *b)
 {
-	uint64_t first = TABLES + (uint64_t)get32(b->at + REGION_COUNT) * RECORD;
+	uint64_t first =
+		TABLES + (uint64_t)get32(b->at + REGION_COUNT) * RECORD;
 	uint64_t i, states = min_u64(get32(b->at + STATE_COUNT), 64);
 
 	for (i = 0; i < states; i++) {
@@ -82,7 +83,8 @@ static void seal_head(const struct bytes *b)
 
 		if (!fits(b, record, RECORD))
 			break;
-		seal(b, record + STATE_SUM, get64(b->at + record + STATE_OFFSET),
+		seal(b, record + STATE_SUM,
+		     get64(b->at + record + STATE_OFFSET),
 		     get64(b->at + record + STATE_LENGTH));
 	}
 	seal(b, HEAD_SUM, 0, get64(b->at + TABLE_LENGTH));

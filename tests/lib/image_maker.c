@@ -81,8 +81,8 @@ static uint8_t *fill_payload(const struct frame_extent *extents, uint32_t n,
 
 	must(raw != NULL, "calloc");
 	for (uint32_t i = 0; i < n; i++)
-		for (uint32_t j = 0; extents[i].kind == FRAME_DATA &&
-				     j < extents[i].count;
+		for (uint32_t j = 0;
+		     extents[i].kind == FRAME_DATA && j < extents[i].count;
 		     j++, p += PAGE_BYTES)
 			maker_page(p, extents[i].region,
 				   extents[i].first_page + j);
@@ -175,10 +175,10 @@ void maker_free(struct image_maker *m)
 }
 
 static const struct frame_extent sample[] = {
-	{0, 8, 0, FRAME_DATA},	  {8, 8, 0, FRAME_ZERO},
-	{16, 24, 0, FRAME_DATA},  {45, 1, 0, FRAME_DATA},
-	{0, 1, 1, FRAME_DATA},	  {41, 1, 0, FRAME_DATA},
-	{40, 1, 0, FRAME_ZERO},	  {42, 3, 0, FRAME_DATA},
+	{0, 8, 0, FRAME_DATA},	   {8, 8, 0, FRAME_ZERO},
+	{16, 24, 0, FRAME_DATA},   {45, 1, 0, FRAME_DATA},
+	{0, 1, 1, FRAME_DATA},	   {41, 1, 0, FRAME_DATA},
+	{40, 1, 0, FRAME_ZERO},	   {42, 3, 0, FRAME_DATA},
 	{46, 18, 0, FRAME_ABSENT}, {0, SAMPLE_HOLE, 2, FRAME_ABSENT},
 };
 

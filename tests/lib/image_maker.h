@@ -27,8 +27,8 @@ struct image_maker {
 /** How a frame is stored, and how it is spoilt. */
 struct maker_frame {
 	uint32_t codec;
-	int64_t raw_change;   /* added to the raw length that zstd gives */
-	uint64_t tag_change;  /* xored into the tag */
+	int64_t raw_change;    /* added to the raw length that zstd gives */
+	uint64_t tag_change;   /* xored into the tag */
 	uint64_t pages_change; /* added to the index' count of data pages */
 };
 

@@ -168,15 +168,16 @@ static void impossible_frames_are_refused(void **state)
 		size_t at;
 		uint32_t value;
 	} cases[] = {
-		{4, 0},		 /* no extent */
-		{4, 1017},	 /* more than fit */
-		{4, UINT32_MAX}, {8, 2}, /* no such codec */
-		{24, 4096},	 /* fewer bytes than the extents have */
+		{4, 0},	   /* no extent */
+		{4, 1017}, /* more than fit */
+		{4, UINT32_MAX},
+		{8, 2},	    /* no such codec */
+		{24, 4096}, /* fewer bytes than the extents have */
 		{24, 3 * 4096 + 1},
-		{28, 1},	 /* more than a frame may have */
-		{32, 4 * 4096},	 /* stored longer than raw */
-		{32, 4096},	 /* not compressed, and yet shorter */
-		{64 + 8, 0},	 /* an extent of no page */
+		{28, 1},	/* more than a frame may have */
+		{32, 4 * 4096}, /* stored longer than raw */
+		{32, 4096},	/* not compressed, and yet shorter */
+		{64 + 8, 0},	/* an extent of no page */
 		{64 + 8, UINT32_MAX},
 		{64 + 12, 3 << 16}, /* no such kind */
 	};
@@ -229,8 +230,8 @@ static void a_wrong_index_is_refused(void **state)
 	assert_non_null(format_get_index_count(at, 4096, &count));
 	set64(m.footer.index_offset + 8, m.count);
 	at[4000] = 1;
-	assert_non_null(format_get_index(at, 4096, m.footer.index_checksum,
-					 &totals));
+	assert_non_null(
+		format_get_index(at, 4096, m.footer.index_checksum, &totals));
 	at[0] = 'X';
 	assert_non_null(format_get_index_count(at, 4096, &count));
 }

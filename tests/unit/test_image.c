@@ -153,9 +153,8 @@ static void device_states_are_found_by_name_and_number(void **state)
 	const void *data;
 	size_t len;
 
-	assert_int_equal(snap_image_get_device_state(img, 0, &name, &data,
-						     &len),
-			 0);
+	assert_int_equal(
+		snap_image_get_device_state(img, 0, &name, &data, &len), 0);
 	assert_string_equal(name, "cpu");
 	assert_int_equal(len, SAMPLE_STATE);
 	assert_memory_equal(data, m.states[0].data, len);
@@ -231,9 +230,9 @@ static void kinds_of_pages_come_in_runs(void **state)
 		uint64_t page, count;
 		enum snap_page_kind kind;
 	} runs[] = {
-		{0, 8, SNAP_PAGE_DATA},	  {3, 5, SNAP_PAGE_DATA},
-		{8, 8, SNAP_PAGE_ZERO},	  {16, 24, SNAP_PAGE_DATA},
-		{40, 1, SNAP_PAGE_ZERO},  {41, 5, SNAP_PAGE_DATA},
+		{0, 8, SNAP_PAGE_DATA},	    {3, 5, SNAP_PAGE_DATA},
+		{8, 8, SNAP_PAGE_ZERO},	    {16, 24, SNAP_PAGE_DATA},
+		{40, 1, SNAP_PAGE_ZERO},    {41, 5, SNAP_PAGE_DATA},
 		{46, 18, SNAP_PAGE_ABSENT},
 	};
 	struct snap_image *img = open_sample();

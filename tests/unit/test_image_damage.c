@@ -116,9 +116,9 @@ static void a_zeroed_block_is_refused(void **state)
 		assert_int_equal(pwrite(fd, zeros, sizeof(zeros), (off_t)at),
 				 sizeof(zeros));
 		assert_refused("zeroed at", at);
-		assert_int_equal(pwrite(fd, m.bytes + at, FORMAT_ALIGN,
-					(off_t)at),
-				 FORMAT_ALIGN);
+		assert_int_equal(
+			pwrite(fd, m.bytes + at, FORMAT_ALIGN, (off_t)at),
+			FORMAT_ALIGN);
 	}
 }
 

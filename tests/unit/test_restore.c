@@ -275,8 +275,8 @@ static void a_part_of_a_huge_page_is_cleared(void **state)
 	uint8_t *ram = map_huge(MAP_PRIVATE);
 
 	memset(ram, 0x66, 2 * BLOCK_BYTES);
-	assert_int_equal(
-		restore_dest_clear(ram, BLOCK_BYTES + 3 * PAGE_BYTES), 0);
+	assert_int_equal(restore_dest_clear(ram, BLOCK_BYTES + 3 * PAGE_BYTES),
+			 0);
 	for (size_t i = 0; i < BLOCK_BYTES + 3 * PAGE_BYTES; i++)
 		assert_int_equal(ram[i], 0);
 	assert_int_equal(ram[BLOCK_BYTES + 3 * PAGE_BYTES], 0x66);
