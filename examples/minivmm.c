@@ -10,8 +10,8 @@
  *
  * The guest is one virtual CPU and one piece of RAM; nothing else.  It does
  * one thing for ever: at step n it stores the number n in one word of its RAM,
- * and the words take turns in a scattered order (part 2).  As each step is a
- * function of n alone, somebody who knows how many steps were made knows what
+ * and all words take their turns, in scattered pages (part 2).  As each step is
+ * a function of n alone, somebody who knows how many steps were made knows what
  * every word of the RAM must hold.  The number of steps is in a register; so
  * RAM and registers of *one instant* fit together, and RAM and registers of
  * two different instants do not, if only by one store.  That is the check
@@ -46,6 +46,7 @@
 
 #define MIB ((size_t)1 << 20)
 #define HUGE_BYTES (2 * MIB)
+#define PAGE_WORDS 512 /* of 8 bytes */
 
 enum exit_code { EXIT_OK = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_SKIP = 77 };
 
@@ -90,10 +91,8 @@ struct machine {
 	bool dead;	   /* set before stopped */
 };
 
-static int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
 /* Say why on stderr; returns -1 so that callers can return it. */
-static int fail(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static int fail(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -119,7 +118,6 @@ static double now(void)
 static int ram_create(struct machine *m, enum backing backing)
 {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS, fd = -1;
-	uintptr_t start;
 	uint8_t *p;
 
 	if (backing == BACKING_HUGETLB)
@@ -142,12 +140,12 @@ static int ram_create(struct machine *m, enum backing backing)
 			    backing == BACKING_HUGETLB
 				    ? "; raise /proc/sys/vm/nr_hugepages"
 				    : "");
-	start = ((uintptr_t)p + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1);
-	m->ram = (uint8_t *)start;
-	if (backing == BACKING_ANON || backing == BACKING_THP)
-		(void)madvise(m->ram, m->mem,
-			      backing == BACKING_THP ? MADV_HUGEPAGE
-						     : MADV_NOHUGEPAGE);
+	p += -(uintptr_t)p % HUGE_BYTES;
+	m->ram = p;
+	if (backing == BACKING_ANON)
+		(void)madvise(p, m->mem, MADV_NOHUGEPAGE);
+	if (backing == BACKING_THP)
+		(void)madvise(p, m->mem, MADV_HUGEPAGE);
 	return 0;
 }
 
@@ -214,45 +212,61 @@ enum {
 #define MEM_MAX (3072 * MIB)
 
 /*
- * The program.  All its variables are registers:
+ * The program fills a page word by word, then leaps to another one.  All its
+ * variables are registers:
  *
  *	rcx  n, the number of this step
  *	rdi  p, the word that this step writes
- *	rsi  stride, from a word to the next one (see field_stride())
+ *	rsi  leap, from behind a page to the next one's beginning, in words
  *	rbx  words, how many the field has
  *	r8   the address of the field
  */
 static const uint8_t guest_code[] = {
-	0x48, 0xff, 0xc1,	/* 00 step:  inc rcx             n = n + 1   */
-	0x48, 0x01, 0xf7,	/* 03        add rdi, rsi        p += stride */
-	0x48, 0x39, 0xdf,	/* 06        cmp rdi, rbx                    */
-	0x72, 0x03,		/* 09        jb  store           p < words?  */
-	0x48, 0x29, 0xdf,	/* 0b        sub rdi, rbx        p -= words  */
-	0x49, 0x89, 0x0c, 0xf8, /* 0e store: mov [r8+8*rdi], rcx             */
-	0xeb, 0xec,		/* 12        jmp step                        */
+	0x48, 0xff, 0xc1,	      /* 00 step:  inc  rcx           */
+	0x48, 0xff, 0xc7,	      /* 03        inc  rdi           */
+	0xf7, 0xc7, 0xff, 0x01, 0, 0, /* 06        test edi, 511      */
+	0x75, 0x0b,		      /* 0c        jnz  store         */
+	0x48, 0x01, 0xf7,	      /* 0e        add  rdi, rsi      */
+	0x48, 0x39, 0xdf,	      /* 11        cmp  rdi, rbx      */
+	0x72, 0x03,		      /* 14        jb   store         */
+	0x48, 0x29, 0xdf,	      /* 16        sub  rdi, rbx      */
+	0x49, 0x89, 0x0c, 0xf8,	      /* 19 store: mov  [r8+8*rdi], rcx */
+	0xeb, 0xe1,		      /* 1d        jmp  step          */
 };
-enum { CODE_STEP = 0x00, CODE_ADD = 0x03, CODE_STORE = 0x0e };
+enum { CODE_STEP = 0x00, CODE_STORE = 0x19 };
 
-static uint64_t field_words(size_t mem)
-{
-	return (mem - GUEST_FIELD) / 8;
-}
+/* The field seen from outside. */
+struct field {
+	uint64_t words, pages;
+	uint64_t stride; /* from a page to the next one written to */
+};
 
 /*
- * The golden section of the field: steps of that size scatter evenly, so that
- * soon every page has been written to.  Without a divisor in common with the
- * number of words they come to every word before they come to one twice.
+ * The golden section of the field: steps of that size scatter evenly.  Without
+ * a divisor in common with the number of pages they come to every page before
+ * they come to one twice.
  */
-static uint64_t field_stride(uint64_t words)
+static struct field field_of(size_t mem)
 {
-	uint64_t stride = words / 1000 * 618 + 1, a, b, r;
+	struct field f = {.words = (mem - GUEST_FIELD) / 8};
+	uint64_t a, b, r;
 
-	for (;; stride++) {
-		for (a = words, b = stride; b; a = b, b = r)
+	f.pages = f.words / PAGE_WORDS;
+	f.stride = f.pages * 618 / 1000;
+	do {
+		f.stride++;
+		for (a = f.pages, b = f.stride; b; a = b, b = r)
 			r = a % b;
-		if (a == 1)
-			return stride;
-	}
+	} while (a != 1);
+	return f;
+}
+
+/* The word that step @n writes. */
+static uint64_t field_place(const struct field *f, uint64_t n)
+{
+	uint64_t page = n / PAGE_WORDS % f->pages * f->stride % f->pages;
+
+	return page * PAGE_WORDS + n % PAGE_WORDS;
 }
 
 /* What the RAM below the field holds, from power-on to the end. */
@@ -277,6 +291,7 @@ static void guest_load(uint8_t *ram, size_t mem)
  * It runs as user code, which every kind of KVM executes natively. */
 static int guest_boot(struct machine *m)
 {
+	const struct field f = field_of(m->mem);
 	struct cpu_state cpu;
 	struct kvm_segment seg;
 
@@ -301,8 +316,8 @@ static int guest_boot(struct machine *m)
 	cpu.regs = (struct kvm_regs){
 		.rip = GUEST_CODE,
 		.rflags = 2,
-		.rbx = field_words(m->mem),
-		.rsi = field_stride(field_words(m->mem)),
+		.rbx = f.words,
+		.rsi = (f.stride - 1) * PAGE_WORDS,
 		.r8 = GUEST_FIELD,
 	};
 	return cpu_set(m, &cpu);
@@ -328,7 +343,7 @@ static void *cpu_thread(void *arg)
 		sem_post(&m->stopped);
 		while (sem_wait(&m->go))
 			continue;
-		if (m->end)
+		if (__atomic_load_n(&m->end, __ATOMIC_SEQ_CST))
 			return NULL;
 	}
 	/* This guest does no I/O and never halts. */
@@ -342,14 +357,13 @@ static void *cpu_thread(void *arg)
 static int cpu_start(struct machine *m)
 {
 	struct sigaction sa = {.sa_handler = kicked}; /* no SA_RESTART */
-	int err;
 
 	if (sigaction(SIGUSR1, &sa, NULL) || sem_init(&m->stopped, 0, 0) ||
 	    sem_init(&m->go, 0, 0))
 		return fail("cannot start the CPU: %s", strerror(errno));
-	err = pthread_create(&m->thread, NULL, cpu_thread, m);
-	if (err)
-		return fail("no thread for the CPU: %s", strerror(err));
+	errno = pthread_create(&m->thread, NULL, cpu_thread, m);
+	if (errno)
+		return fail("no thread for the CPU: %s", strerror(errno));
 	m->started = true;
 	return 0;
 }
@@ -386,7 +400,7 @@ static void machine_destroy(struct machine *m)
 {
 	if (!m->started)
 		return;
-	m->end = true;
+	__atomic_store_n(&m->end, true, __ATOMIC_SEQ_CST);
 	cpu_kick(m);
 	sem_post(&m->go);
 	pthread_join(m->thread, NULL);
@@ -405,16 +419,14 @@ static uint64_t steps_done(const struct kvm_regs *r)
 	return at > CODE_STEP && at <= CODE_STORE ? r->rcx - 1 : r->rcx;
 }
 
-/* The program's own arithmetic: do its registers fit together? */
-static bool registers_agree(const struct kvm_regs *r, size_t mem)
+/* Do the registers fit together? */
+static bool registers_agree(const struct kvm_regs *r, const struct field *f)
 {
-	uint64_t at = r->rip - GUEST_CODE, words = field_words(mem);
-	uint64_t moves = at == CODE_ADD ? r->rcx - 1 : r->rcx;
+	uint64_t at = r->rip - GUEST_CODE;
 
-	return at < sizeof(guest_code) && r->rbx == words &&
-	       r->rsi == field_stride(words) && r->r8 == GUEST_FIELD &&
-	       r->rdi < 2 * words &&
-	       r->rdi % words == moves % words * r->rsi % words;
+	if (at > CODE_STEP && at < CODE_STORE) /* p is on its way */
+		return r->rdi < 2 * f->words;
+	return at < sizeof(guest_code) && r->rdi == field_place(f, r->rcx);
 }
 
 /* The first wrong word is told, all are counted. */
@@ -431,19 +443,17 @@ static void mismatch(uint64_t *count, uint64_t at, uint64_t is, uint64_t should)
  * are words come to each word once, and nothing was written to it since; so
  * the word of step n must hold n, or 0 if the guest has not come so far.
  */
-static uint64_t field_mismatches(const struct machine *m, uint64_t done)
+static uint64_t field_mismatches(const struct machine *m, const struct field *f,
+				 uint64_t done)
 {
 	const uint64_t *field = (const uint64_t *)(m->ram + GUEST_FIELD);
-	const uint64_t words = field_words(m->mem);
-	const uint64_t stride = field_stride(words);
-	uint64_t p = done % words * stride % words;
-	uint64_t n = done, count = 0, i;
+	uint64_t count = 0, i, p, n;
 
-	for (i = 0; i < words; i++) {
+	for (i = 0; i < f->words; i++) {
+		n = done > i ? done - i : 0;
+		p = field_place(f, done + f->words - i);
 		if (field[p] != n)
 			mismatch(&count, GUEST_FIELD + 8 * p, field[p], n);
-		p = p >= stride ? p - stride : p + words - stride;
-		n = n ? n - 1 : 0;
 	}
 	return count;
 }
@@ -452,18 +462,13 @@ static uint64_t field_mismatches(const struct machine *m, uint64_t done)
 static uint64_t boot_mismatches(const struct machine *m)
 {
 	const uint64_t *is = (const uint64_t *)m->ram;
-	uint64_t *expected = calloc(1, GUEST_FIELD), count = 0;
-	size_t i;
+	static uint64_t expected[GUEST_FIELD / 8];
+	uint64_t count = 0, i;
 
-	if (!expected) {
-		fail("no memory for the check");
-		return 1;
-	}
 	guest_load((uint8_t *)expected, m->mem);
 	for (i = 0; i < GUEST_FIELD / 8; i++)
 		if (is[i] != expected[i])
 			mismatch(&count, 8 * i, is[i], expected[i]);
-	free(expected);
 	return count;
 }
 
@@ -471,15 +476,16 @@ static uint64_t boot_mismatches(const struct machine *m)
 static int check(struct machine *m, const struct settings *set,
 		 const char *what, const struct kvm_regs *regs)
 {
+	const struct field f = field_of(m->mem);
 	uint64_t done = steps_done(regs), wrong;
 
-	if (!registers_agree(regs, m->mem))
+	if (!registers_agree(regs, &f))
 		return fail("%s: the registers contradict each other", what);
 	if (set->corrupt == CORRUPT_BIT)
 		m->ram[m->mem / 2] ^= 1;
 	if (set->corrupt == CORRUPT_STEP)
 		done++; /* as if one store had been lost */
-	wrong = boot_mismatches(m) + field_mismatches(m, done);
+	wrong = boot_mismatches(m) + field_mismatches(m, &f, done);
 	fprintf(set->log,
 		"%s: n %llu, rip 0x%llx, %zu words checked, %" PRIu64
 		" mismatches\n",
@@ -516,8 +522,7 @@ static int snapshot_prepare(struct machine *m, const struct settings *set,
 	const struct snap_region ram = {.size = sizeof(ram),
 					.name = "ram",
 					.addr = m->ram,
-					.length = m->mem,
-					.guest_addr = 0};
+					.length = m->mem};
 
 	if (snap_create(out, &opts) || snap_add_region(*out, &ram) ||
 	    snap_prepare(*out))
@@ -551,17 +556,14 @@ static int snapshot_begin(struct machine *m, struct snap *s,
 static void print_progress(struct snap *s, FILE *log)
 {
 	struct snap_stats st = {.size = sizeof(st)};
-	uint64_t saved;
 
-	if (snap_get_stats(s, &st) || !st.pages_total)
+	if (snap_get_stats(s, &st))
 		return;
-	saved = st.pages_by_fault + st.pages_by_sweep + st.pages_in_pause +
-		st.pages_absent;
 	fprintf(log,
-		"  %3" PRIu64 " %% saved: %" PRIu64 " pages because the guest "
-		"wrote to them, %" PRIu64 " in the background\n",
-		100 * saved / st.pages_total, st.pages_by_fault,
-		st.pages_by_sweep);
+		"  %" PRIu64 " pages saved because the guest wrote to them, "
+		"%" PRIu64 " in the background, of %" PRIu64 "\n",
+		st.pages_by_fault, st.pages_by_sweep + st.pages_in_pause,
+		st.pages_total - st.pages_absent);
 }
 
 /* A VMM has a loop like this one anyway; the snapshot is one more descriptor
@@ -603,12 +605,12 @@ static void print_json(const struct machine *m, struct snap *s,
 static int save_running(struct machine *m, const struct settings *set,
 			struct snap **s)
 {
-	struct cpu_state begin, end;
+	struct cpu_state begin, end, later;
 	double pause;
 
 	fprintf(set->log, "The guest writes to its %zu MiB of RAM (%s).\n",
 		m->mem / MIB, backing_names[set->backing]);
-	if (run_for(m, set->seconds, field_words(m->mem)) ||
+	if (run_for(m, set->seconds, m->mem / 8) || /* to every word once */
 	    snapshot_prepare(m, set, s) ||
 	    snapshot_begin(m, *s, &begin, &pause))
 		return -1;
@@ -618,14 +620,15 @@ static int save_running(struct machine *m, const struct settings *set,
 	if (snapshot_follow(*s, set->log))
 		return -1;
 
-	/* The image is on disk.  Did the guest lose anything by it? */
 	if (cpu_pause(m) || cpu_get(m, &end))
 		return -1;
 	fprintf(set->log, "Meanwhile the guest made %llu steps.\n",
 		end.regs.rcx - begin.regs.rcx);
-	if (end.regs.rcx <= begin.regs.rcx)
-		return fail("the guest stood still during the snapshot");
-	if (check(m, set, "live RAM", &end.regs))
+	cpu_resume(m);
+
+	/* The image is on disk.  Did the guest lose anything by it? */
+	if (run_for(m, 0, end.regs.rcx + 1) || cpu_pause(m) ||
+	    cpu_get(m, &later) || check(m, set, "live RAM", &later.regs))
 		return -1;
 	if (set->json)
 		print_json(m, *s, &begin, &end);
@@ -660,7 +663,7 @@ static int machine_restore(struct machine *m, const struct settings *set,
 
 	if (snap_image_get_region(img, 0, &ram) ||
 	    snap_image_find_device_state(img, "vcpu0", &data, &length))
-		return fail("%s: %s", set->image, snap_error_message());
+		return fail("%s", snap_error_message());
 	if (strcmp(ram.name, "ram") || length != sizeof(*cpu) ||
 	    ram.length % HUGE_BYTES || ram.length <= GUEST_FIELD ||
 	    ram.length > MEM_MAX)
@@ -680,8 +683,7 @@ static int restore(struct machine *m, const struct settings *set)
 	int err;
 
 	if (snap_image_open(&img, set->image))
-		return fail("cannot open %s: %s", set->image,
-			    snap_error_message());
+		return fail("%s", snap_error_message());
 	err = machine_restore(m, set, img, &was);
 	snap_image_close(img);
 	if (err || check(m, set, "restored RAM", &was.regs))
@@ -773,10 +775,9 @@ int main(int argc, char **argv)
 	};
 	struct settings set = {.mem = 256 * MIB, .log = stdout};
 	struct machine m = {0};
-	bool saving;
+	bool saving = argc > 1 && !strcmp(argv[1], "save");
 	int opt, err;
 
-	saving = argc > 1 && !strcmp(argv[1], "save");
 	if (argc < 3 || (!saving && strcmp(argv[1], "restore")))
 		return usage();
 	set.seconds = saving ? 0 : 0.5;
@@ -789,8 +790,8 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 
 	m.kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	if (m.kvm < 0) {
-		fail("no KVM: cannot open /dev/kvm: %s", strerror(errno));
+	if (m.kvm < 0 || ioctl(m.kvm, KVM_GET_API_VERSION, 0) < 0) {
+		fail("no KVM: cannot use /dev/kvm: %s", strerror(errno));
 		return EXIT_SKIP;
 	}
 	err = saving ? save(&m, &set) : restore(&m, &set);
