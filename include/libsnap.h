@@ -83,13 +83,13 @@ SNAP_API const char *snap_version(void);
 
 /** Whose fault a failure is; programs choose their exit code by it. */
 enum snap_failure {
-	SNAP_FAILURE_NONE = 0,	    /**< no failure */
-	SNAP_FAILURE_INTERNAL = 1,  /**< no memory, no threads, a kernel error */
-	SNAP_FAILURE_USAGE = 2,	    /**< the caller's arguments or order */
-	SNAP_FAILURE_REFUSED = 3,   /**< permission, unsupported or unsafe RAM */
-	SNAP_FAILURE_GONE = 4,	    /**< the target process went away */
-	SNAP_FAILURE_OUTPUT = 5,    /**< the image could not be written */
-	SNAP_FAILURE_IMAGE = 6,	    /**< the image is damaged or incomplete */
+	SNAP_FAILURE_NONE = 0,	   /**< no failure */
+	SNAP_FAILURE_INTERNAL = 1, /**< no memory, no threads, a kernel error */
+	SNAP_FAILURE_USAGE = 2,	   /**< the caller's arguments or order */
+	SNAP_FAILURE_REFUSED = 3,  /**< permission, unsupported or unsafe RAM */
+	SNAP_FAILURE_GONE = 4,	   /**< the target process went away */
+	SNAP_FAILURE_OUTPUT = 5,   /**< the image could not be written */
+	SNAP_FAILURE_IMAGE = 6,	   /**< the image is damaged or incomplete */
 	SNAP_FAILURE_CANCELLED = 7, /**< snap_cancel() */
 	SNAP_FAILURE_LOST = 8,	    /**< the guest dropped RAM not saved yet */
 };
@@ -106,8 +106,8 @@ struct snap; /**< one snapshot: made, begun once, waited for, destroyed */
 /** How the saved pages are stored. */
 enum snap_compress {
 	SNAP_COMPRESS_DEFAULT = 0, /**< what suits most: none */
-	SNAP_COMPRESS_NONE = 1,	   /**< as they are; all-zero pages are elided */
-	SNAP_COMPRESS_ZSTD = 2,	   /**< zstd, level from compress_level */
+	SNAP_COMPRESS_NONE = 1, /**< as they are; all-zero pages are elided */
+	SNAP_COMPRESS_ZSTD = 2, /**< zstd, level from compress_level */
 };
 
 /** snap_options.flags */
@@ -257,6 +257,7 @@ SNAP_API SNAP_MUST_CHECK int snap_add_device_state(struct snap *s,
  *   -EINVAL      no region; a region is file-backed or unaligned for its
  *                huge pages, or holds the library's own memory
  *   -EBUSY       a region is registered with another userfaultfd; called twice
+ *   -EBADF       output_fd is not open, or not for writing
  *   -EEXIST      the output exists
  *   -EISDIR      the output is a directory
  *   -ENOSPC      the output's file system has not enough room
@@ -284,10 +285,10 @@ SNAP_API SNAP_MUST_CHECK int snap_begin(struct snap *s);
 
 /** Where a snapshot is in its life. */
 enum snap_state {
-	SNAP_STATE_NEW = 0,	  /**< created */
-	SNAP_STATE_PREPARED = 1,  /**< snap_prepare() done, nothing protected */
-	SNAP_STATE_RUNNING = 2,	  /**< the guest runs, pages are being saved */
-	SNAP_STATE_WRITING = 3,	  /**< all RAM is released; the rest is written */
+	SNAP_STATE_NEW = 0,	 /**< created */
+	SNAP_STATE_PREPARED = 1, /**< snap_prepare() done, nothing protected */
+	SNAP_STATE_RUNNING = 2,	 /**< the guest runs, pages are being saved */
+	SNAP_STATE_WRITING = 3, /**< all RAM is released; the rest is written */
 	SNAP_STATE_COMPLETE = 4,  /**< the image is complete and on disk */
 	SNAP_STATE_FAILED = 5,	  /**< ended; snap_status() says why */
 	SNAP_STATE_CANCELLED = 6, /**< ended by snap_cancel() */
@@ -352,19 +353,21 @@ struct snap_stats {
 	uint64_t pages_absent;	 /**< never touched: known zero, not read */
 	uint64_t pages_zero;	 /**< copied and found all zero */
 
-	uint64_t faults;	/**< messages read; several for a page are normal */
-	uint64_t fault_p50_ns;	/**< from a message's readability to its wake; */
-	uint64_t fault_p99_ns;	/**< an upper bound where messages queue up, */
+	uint64_t faults; /**< messages read; several for a page are normal */
+	uint64_t fault_p50_ns; /**< from a message's readability to its wake; */
+	uint64_t fault_p99_ns; /**< an upper bound where messages queue up, */
 	uint64_t fault_p999_ns; /**< as the kernel gives them no time */
 	uint64_t fault_max_ns;
 
 	uint64_t protect_ioctls;   /**< UFFDIO_WRITEPROTECT that protected */
 	uint64_t unprotect_ioctls; /**< ... that unprotected, faults included */
 	uint64_t unprotect_pages;  /**< pages in them */
-	uint64_t unprotect_eagain; /**< repeats, because mappings were changing */
-	uint64_t discards;	   /**< madvise() calls let go on after a save */
+	uint64_t
+		unprotect_eagain; /**< repeats, because mappings were changing */
+	uint64_t discards;	  /**< madvise() calls let go on after a save */
 
-	uint64_t pool_wait_sweep_ns; /**< the sweep stood for want of a buffer */
+	uint64_t
+		pool_wait_sweep_ns; /**< the sweep stood for want of a buffer */
 	uint64_t pool_wait_fault_ns; /**< ... a faulting thread stood */
 	uint64_t pool_wait_faults;   /**< how many faults had to wait so */
 
@@ -400,27 +403,27 @@ struct snap_image; /**< an open image; calls on one may run in parallel */
 
 /** What an image says of itself. */
 struct snap_image_info {
-	size_t size;		   /**< sizeof(struct snap_image_info) */
-	uint8_t snapshot_id[16];   /**< UUID, version 4 */
-	uint64_t created_unix_ns;  /**< the snapshot point, real time */
+	size_t size;		  /**< sizeof(struct snap_image_info) */
+	uint8_t snapshot_id[16];  /**< UUID, version 4 */
+	uint64_t created_unix_ns; /**< the snapshot point, real time */
 	uint32_t region_count;
 	uint32_t device_state_count;
 	uint32_t format_version;
 	enum snap_compress compress;
 	uint64_t pages_total, pages_data, pages_zero, pages_absent;
-	uint64_t bytes_ram;	   /**< of all regions */
-	uint64_t bytes_file;	   /**< of the image */
+	uint64_t bytes_ram;  /**< of all regions */
+	uint64_t bytes_file; /**< of the image */
 	uint64_t frame_count;
 };
 
 /** A region as it was. */
 struct snap_image_region {
-	size_t size;		  /**< sizeof(struct snap_image_region) */
+	size_t size; /**< sizeof(struct snap_image_region) */
 	char name[SNAP_NAME_MAX + 1];
-	uint64_t start;		  /**< address in the process it was taken from */
-	uint64_t length;	  /**< bytes */
+	uint64_t start;	 /**< address in the process it was taken from */
+	uint64_t length; /**< bytes */
 	uint64_t guest_addr;
-	uint32_t page_size;	  /**< of its backing */
+	uint32_t page_size; /**< of its backing */
 };
 
 /**

@@ -7,45 +7,15 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "complaints.h"
 #include "error.h"
 #include "maps.h"
 #include "sys.h"
-
-/* Collects what is wrong with all regions into one text. */
-struct complaints {
-	int err; /* of the first */
-	char text[ERROR_TEXT_MAX - 64];
-};
-
-static int complain(struct complaints *c, int err, const struct region *r,
-		    const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-
-static int complain(struct complaints *c, int err, const struct region *r,
-		    const char *fmt, ...)
-{
-	size_t used = strlen(c->text), room = sizeof(c->text) - used;
-	va_list ap;
-	int n;
-
-	if (!c->err)
-		c->err = err;
-	n = snprintf(c->text + used, room,
-		     "%sregion %s (0x%" PRIx64 "-0x%" PRIx64 ") ",
-		     used ? "; " : "", r->name, r->start, region_end(r));
-	if (n > 0 && (size_t)n < room) {
-		va_start(ap, fmt);
-		vsnprintf(c->text + used + n, room - (size_t)n, fmt, ap);
-		va_end(ap);
-	}
-	return err;
-}
 
 /* The file of a shared mapping, found without special rights: one of our own
  * descriptors with the same device and inode. */
@@ -98,8 +68,7 @@ static int classify_hugetlb(struct complaints *c, struct region *r,
 	if (!page_size)
 		err = maps_page_size(0, v->start, &page_size);
 	if (err)
-		return complain(c, err, r, "hides its page size: %s",
-				error_text());
+		return complain(c, err, r, "hides its page size");
 	r->kind = v->shared ? REGION_HUGETLB_SHARED : REGION_HUGETLB;
 	r->page_size = (uint32_t)page_size;
 	if (page_size > BLOCK_BYTES)
@@ -143,8 +112,7 @@ static int classify_shared(struct complaints *c, struct region *r,
 	return complain(c, -EINVAL, r, "maps the file %s", v->name);
 }
 
-static int classify(struct complaints *c, struct region *r,
-		    const struct vma *v)
+static int classify(struct complaints *c, struct region *r, const struct vma *v)
 {
 	struct statfs fs;
 	uint64_t size = 0;
@@ -209,9 +177,9 @@ static int resolve_one(struct complaints *c, const struct maps *m,
 	return 0;
 }
 
-int backing_resolve(struct region_table *t, const void *own)
+int backing_resolve(struct region_table *t, const void *own,
+		    struct complaints *c)
 {
-	struct complaints c = { 0 };
 	struct region *holder = region_find(t, (uint64_t)(uintptr_t)own);
 	struct maps m;
 	size_t i;
@@ -219,17 +187,19 @@ int backing_resolve(struct region_table *t, const void *own)
 
 	if (err)
 		return err;
-	for (i = 0; i < t->count; i++)
-		resolve_one(&c, &m, t->by_index[i]);
+	for (i = 0; i < t->count; i++) {
+		struct region *r = t->by_index[i];
+
+		r->usable = !resolve_one(c, &m, r);
+	}
 	maps_free(&m);
-	if (holder)
-		complain(&c, -EINVAL, holder,
+	if (holder) {
+		holder->usable = false;
+		complain(c, -EINVAL, holder,
 			 "holds memory of libsnap itself, which would wait for "
 			 "itself: give guest RAM a mapping of its own");
-	if (!c.err)
-		return 0;
-	backing_release(t);
-	return error_set(c.err, SNAP_FAILURE_REFUSED, "%s", c.text);
+	}
+	return 0;
 }
 
 void backing_release(struct region_table *t)

@@ -3,17 +3,20 @@
 #ifndef SNAP_BACKING_H
 #define SNAP_BACKING_H
 
+#include "complaints.h"
 #include "region.h"
 
 /**
- * Look every region up in this process's mappings and fill kind, page_size, fd
- * and fd_offset.  @own: an address of the library's own memory, which must not
- * lie in a region.
+ * Look every region up in this process's mappings and fill kind, page_size, fd,
+ * fd_offset and usable.  @own: an address of the library's own memory, which
+ * must not lie in a region.
  *
- * Returns 0, or the first region's -EFAULT, -EACCES, -EINVAL or -EOPNOTSUPP
- * with a text that names every region that is wrong.
+ * What is wrong with a region (-EFAULT, -EACCES, -EINVAL, -EOPNOTSUPP) goes to
+ * @c.  Returns 0, also then, or -errno with the text set when the mappings
+ * cannot be read.
  */
-int backing_resolve(struct region_table *t, const void *own);
+int backing_resolve(struct region_table *t, const void *own,
+		    struct complaints *c);
 
 /** Close the files. */
 void backing_release(struct region_table *t);

@@ -87,15 +87,15 @@ int capture_pages(struct capture *c, struct region *r, struct page_run run,
 
 	if (err)
 		return error_set(err == -EFAULT ? -ENODATA : err,
-				 err == -EFAULT ? SNAP_FAILURE_LOST :
-						  SNAP_FAILURE_INTERNAL,
+				 err == -EFAULT ? SNAP_FAILURE_LOST
+						: SNAP_FAILURE_INTERNAL,
 				 "region %s was unmapped or cut short around "
 				 "0x%" PRIx64 " before it was saved",
 				 r->name, region_addr(r, run.first));
 	b->payload_len += run.count * PAGE_BYTES;
 	add_extent(b, r, run, FRAME_DATA);
-	stats_add(c->by_fault ? &g->stats.pages_by_fault :
-				&g->stats.pages_by_sweep,
+	stats_add(c->by_fault ? &g->stats.pages_by_fault
+			      : &g->stats.pages_by_sweep,
 		  run.count);
 	*waited |= mark_saved(g, r, run);
 	return 0;
@@ -136,7 +136,7 @@ struct page_run capture_unit(struct guest *g, struct region *r, uint64_t page)
 
 	if (capture_is_huge(g, r, page) && pages <= 1)
 		return region_block(r, page);
-	return (struct page_run){ align_down(page, pages), pages };
+	return (struct page_run){align_down(page, pages), pages};
 }
 
 bool capture_try_own(struct region *r, uint64_t page)

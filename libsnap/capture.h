@@ -14,7 +14,7 @@
 
 struct capture {
 	struct guest *g;
-	bool by_fault;	  /* whose pages these are, and whose buffers */
+	bool by_fault;	 /* whose pages these are, and whose buffers */
 	struct buf *buf; /* being filled, or NULL */
 };
 

@@ -7,8 +7,8 @@ struct page_run coalesce_next(const struct pagestate *ps, uint64_t from,
 {
 	uint64_t first = pagestate_find(ps, from, end, PAGE_SAVED);
 
-	return (struct page_run){ first,
-				  pagestate_run(ps, first, end, PAGE_SAVED) };
+	return (struct page_run){first,
+				 pagestate_run(ps, first, end, PAGE_SAVED)};
 }
 
 struct page_run coalesce_around(const struct region *r, uint64_t page)
@@ -19,5 +19,5 @@ struct page_run coalesce_around(const struct region *r, uint64_t page)
 	while (lo > block.first && pagestate_get(&r->ps, lo - 1) == PAGE_SAVED)
 		lo--;
 	hi += pagestate_run(&r->ps, hi, block.first + block.count, PAGE_SAVED);
-	return (struct page_run){ lo, hi - lo };
+	return (struct page_run){lo, hi - lo};
 }

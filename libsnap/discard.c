@@ -109,27 +109,25 @@ static int save_block(struct discard *d, struct region *r, struct page_run run)
 		first = (d->runs[i].start - r->start) >> PAGE_SHIFT;
 		end = (d->runs[i].end - r->start) >> PAGE_SHIFT;
 		if (first > at)
-			err = save_piece(d, r,
-					 (struct page_run){ at, first - at },
-					 false);
-		if (!err)
 			err = save_piece(
-				d, r, (struct page_run){ first, end - first },
-				true);
+				d, r, (struct page_run){at, first - at}, false);
+		if (!err)
+			err = save_piece(d, r,
+					 (struct page_run){first, end - first},
+					 true);
 		at = end;
 	}
 	end = run.first + run.count;
 	if (!err && end > at)
-		err = save_piece(d, r, (struct page_run){ at, end - at },
-				 false);
+		err = save_piece(d, r, (struct page_run){at, end - at}, false);
 	return err;
 }
 
 static int save_in_region(struct discard *d, struct region *r, uint64_t start,
 			  uint64_t end)
 {
-	uint64_t page = (align_down(start, r->page_size) - r->start) >>
-			PAGE_SHIFT;
+	uint64_t page =
+		(align_down(start, r->page_size) - r->start) >> PAGE_SHIFT;
 	uint64_t stop = (align_up(end, r->page_size) - r->start) >> PAGE_SHIFT;
 	struct page_run run, block;
 	int err = 0;
@@ -183,8 +181,8 @@ static bool drops_memory(uint64_t advice)
 static int save_vector(struct discard *d, uint64_t vec, uint64_t count)
 {
 	struct iovec ranges[IOVECS_MAX];
-	struct iovec local = { ranges, sizeof(ranges) };
-	struct iovec remote = { (void *)(uintptr_t)vec, sizeof(ranges) };
+	struct iovec local = {ranges, sizeof(ranges)};
+	struct iovec remote = {(void *)(uintptr_t)vec, sizeof(ranges)};
 	ssize_t n;
 	size_t i;
 	int err = 0;
@@ -217,8 +215,8 @@ static int save_for_thread(struct discard *d, const char *tid)
 	if (n <= 0)
 		return 0;
 	text[n] = '\0';
-	if (sscanf(text, "%ld 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64
-			 " 0x%" SCNx64,
+	if (sscanf(text,
+		   "%ld 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64,
 		   &nr, &a, &b, &c, &e) != 5)
 		return 0; /* running */
 	d->callers += nr == SYS_madvise || nr == SYS_process_madvise ||
@@ -311,6 +309,6 @@ int discard_event(struct guest *g, const struct uffd_msg *msg)
 	default:
 		return 0;
 	}
-	return begun ? check_saved(g, start, end, how) :
-		       check_unbegun(g, start, end);
+	return begun ? check_saved(g, start, end, how)
+		     : check_unbegun(g, start, end);
 }

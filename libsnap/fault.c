@@ -15,7 +15,7 @@
 #include "thread.h"
 #include "uffd.h"
 
-#define READ_MAX 64u	 /* messages in one read */
+#define READ_MAX 64u	/* messages in one read */
 #define QUEUE_MAX 4096u /* threads of the guest that wait at once */
 
 /* poll() that took longer slept: its message came just then. */
@@ -75,9 +75,9 @@ static void fail(struct fault_thread *t, int err)
 
 static void too_many(struct fault_thread *t)
 {
-	fail(t, error_set(-ENOBUFS, SNAP_FAILURE_INTERNAL,
-			  "more than %u guest threads wait at once",
-			  QUEUE_MAX));
+	fail(t,
+	     error_set(-ENOBUFS, SNAP_FAILURE_INTERNAL,
+		       "more than %u guest threads wait at once", QUEUE_MAX));
 }
 
 static bool unit_has(const struct region *r, struct page_run unit,
@@ -265,8 +265,8 @@ static void handle_messages(struct fault_thread *t, int n, uint64_t since)
 		if (m->event != UFFD_EVENT_PAGEFAULT)
 			continue; /* judged when it was read */
 		stats_add(&t->g->stats.faults, 1);
-		take_fault(t, (struct pending){ m->arg.pagefault.address,
-						since });
+		take_fault(t,
+			   (struct pending){m->arg.pagefault.address, since});
 	}
 }
 
@@ -303,8 +303,8 @@ static int read_messages(struct fault_thread *t, bool events)
 	n = uffd_pending(g->fdinfo, &pending);
 	if (!n && (pending || events))
 		n = uffd_read(g->uffd, t->msgs,
-			      pending ? (unsigned)min_u64(pending, READ_MAX) :
-					1);
+			      pending ? (unsigned)min_u64(pending, READ_MAX)
+				      : 1);
 	judge_events(t, n);
 	pthread_mutex_unlock(&g->unprotect_lock);
 	if (pending < READ_MAX)
@@ -351,9 +351,9 @@ static bool wait_for_work(struct fault_thread *t, uint64_t *since)
 {
 	struct guest *g = t->g;
 	struct pollfd fds[] = {
-		{ .fd = g->stop_fd, .events = POLLIN },
-		{ .fd = t->discard_blocked ? -1 : g->uffd, .events = POLLIN },
-		{ .fd = bufpool_fd(g->pool), .events = POLLIN },
+		{.fd = g->stop_fd, .events = POLLIN},
+		{.fd = t->discard_blocked ? -1 : g->uffd, .events = POLLIN},
+		{.fd = bufpool_fd(g->pool), .events = POLLIN},
 	};
 	uint64_t before = now_ns(), count;
 	bool retry = t->parked.count || t->discard_blocked;

@@ -68,9 +68,8 @@ static uint64_t claim_in_word(_Atomic uint64_t *word, uint64_t first,
 			new = with_nibble(new, p, PAGE_COPYING);
 		if (p == first)
 			return 0;
-	} while (!atomic_compare_exchange_weak_explicit(word, &old, new,
-							memory_order_acq_rel,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		word, &old, new, memory_order_acq_rel, memory_order_relaxed));
 	return p - first;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "backing.h"
@@ -52,29 +53,25 @@ static int open_uffd(struct guest *g)
 	return 0;
 }
 
-static int register_region(struct guest *g, struct region *r)
+static int register_region(struct guest *g, struct region *r,
+			   struct complaints *c)
 {
 	int err;
 
 	if (r->kind != REGION_ANON && !has(g, UFFD_FEATURE_WP_HUGETLBFS_SHMEM))
-		return error_set(-EOPNOTSUPP, SNAP_FAILURE_REFUSED,
-				 "region %s is shared or hugetlb memory, which "
-				 "this kernel cannot write-protect (Linux 5.19)",
-				 r->name);
+		return complain(c, -EOPNOTSUPP, r,
+				"is shared or hugetlb memory, which this "
+				"kernel cannot write-protect (Linux 5.19)");
 	err = uffd_register(g->uffd, r->start, r->length);
 	if (!err) {
 		r->registered = true;
 		return 0;
 	}
 	if (err == -EBUSY)
-		return error_set(err, SNAP_FAILURE_REFUSED,
-				 "region %s (0x%" PRIx64 "-0x%" PRIx64
-				 ") is registered with another userfaultfd",
-				 r->name, r->start, region_end(r));
-	return error_sys(err, SNAP_FAILURE_REFUSED,
-			 "region %s (0x%" PRIx64 "-0x%" PRIx64
-			 ") cannot be registered with userfaultfd",
-			 r->name, r->start, region_end(r));
+		return complain(c, err, r,
+				"is registered with another userfaultfd");
+	return complain(c, err, r, "cannot be registered with userfaultfd: %s",
+			strerror(-err));
 }
 
 /*
@@ -109,9 +106,27 @@ static int prepare_region(struct guest *g, struct region *r)
 	r->owned = calloc(blocks + 1, sizeof(*r->owned));
 	if (!r->blocks || !r->owned)
 		return error_nomem("block kinds");
+	atomic_fetch_add(&g->unsaved, region_pages(r));
 	target_map(&g->target, r);
-	err = populate(g, r);
-	return err ? err : register_region(g, r);
+	return populate(g, r);
+}
+
+/* Every region is tried before the first complaint is returned. */
+static int check_regions(struct guest *g)
+{
+	struct complaints c = {0};
+	size_t i;
+	int err = backing_resolve(&g->regions, g, &c);
+
+	if (err)
+		return err;
+	for (i = 0; i < g->regions.count; i++) {
+		struct region *r = g->regions.by_index[i];
+
+		if (r->usable)
+			register_region(g, r, &c);
+	}
+	return complaints_result(&c);
 }
 
 int protect_prepare(struct guest *g)
@@ -119,19 +134,15 @@ int protect_prepare(struct guest *g)
 	size_t i;
 	int err;
 
-	err = backing_resolve(&g->regions, g);
+	err = open_uffd(g);
 	if (!err)
-		err = open_uffd(g);
+		err = check_regions(g);
 	if (!err)
 		err = residency_open(&g->residency, 0);
 	if (!err)
 		err = target_open(&g->target, 0, &g->stats);
-	for (i = 0; i < g->regions.count && !err; i++) {
-		struct region *r = g->regions.by_index[i];
-
-		err = prepare_region(g, r);
-		atomic_fetch_add(&g->unsaved, region_pages(r));
-	}
+	for (i = 0; i < g->regions.count && !err; i++)
+		err = prepare_region(g, g->regions.by_index[i]);
 	if (err) {
 		protect_release(g);
 		protect_close(g);

@@ -47,13 +47,12 @@ static int check_against(const struct region_table *t, const char *name,
 					 "a region named %s is there already",
 					 name);
 		if (start < region_end(r) && r->start < end)
-			return error_set(
-				-EEXIST, SNAP_FAILURE_USAGE,
-				"region %s (0x%" PRIx64 "-0x%" PRIx64
-				") overlaps region %s (0x%" PRIx64 "-0x%" PRIx64
-				")",
-				name, start, end, r->name, r->start,
-				region_end(r));
+			return error_set(-EEXIST, SNAP_FAILURE_USAGE,
+					 "region %s (0x%" PRIx64 "-0x%" PRIx64
+					 ") overlaps region %s (0x%" PRIx64
+					 "-0x%" PRIx64 ")",
+					 name, start, end, r->name, r->start,
+					 region_end(r));
 	}
 	return 0;
 }
@@ -165,6 +164,6 @@ struct page_run region_block(const struct region *r, uint64_t page)
 	uint64_t hi = min_u64(lo + BLOCK_BYTES, region_end(r));
 
 	lo = max_u64(lo, r->start);
-	return (struct page_run){ (lo - r->start) >> PAGE_SHIFT,
-				  (hi - lo) >> PAGE_SHIFT };
+	return (struct page_run){(lo - r->start) >> PAGE_SHIFT,
+				 (hi - lo) >> PAGE_SHIFT};
 }

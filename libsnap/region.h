@@ -15,9 +15,9 @@
 #define REGIONS_MAX 65535u /* the image numbers them with 16 bits */
 
 enum region_kind {
-	REGION_ANON,	   /* private anonymous, small or transparent huge pages */
-	REGION_SHARED,	   /* memfd, shm, MAP_SHARED anonymous */
-	REGION_HUGETLB,	   /* private hugetlb */
+	REGION_ANON,	/* private anonymous, small or transparent huge pages */
+	REGION_SHARED,	/* memfd, shm, MAP_SHARED anonymous */
+	REGION_HUGETLB, /* private hugetlb */
 	REGION_HUGETLB_SHARED,
 };
 
@@ -36,10 +36,11 @@ struct region {
 
 	/* Filled by protect_prepare(). */
 	enum region_kind kind;
-	uint32_t page_size;	/* of the backing, bytes */
-	int fd;			/* of a shared mapping, -1 if not to be had */
-	uint64_t fd_offset;	/* where the region starts in it */
-	const uint8_t *alias;	/* our own mapping of fd, or NULL */
+	uint32_t page_size;   /* of the backing, bytes */
+	int fd;		      /* of a shared mapping, -1 if not to be had */
+	uint64_t fd_offset;   /* where the region starts in it */
+	const uint8_t *alias; /* our own mapping of fd, or NULL */
+	bool usable;	      /* nothing is wrong with it */
 	bool registered;
 	struct pagestate ps;
 	_Atomic uint8_t *blocks; /* enum block_kind, by 2 MiB of address */

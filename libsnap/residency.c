@@ -47,8 +47,8 @@ static int scan(struct residency *r, uint64_t start, uint64_t end,
 		.vec = (uintptr_t)out,
 		.vec_len = max,
 		.category_anyof_mask = CATEGORY_PRESENT | CATEGORY_SWAPPED,
-		.return_mask = CATEGORY_PRESENT | CATEGORY_SWAPPED |
-			       CATEGORY_HUGE,
+		.return_mask =
+			CATEGORY_PRESENT | CATEGORY_SWAPPED | CATEGORY_HUGE,
 	};
 
 	return sys_ioctl(r->fd, PAGEMAP_SCAN_IOCTL, &arg);
@@ -86,7 +86,7 @@ static unsigned append(struct residency_run *runs, unsigned n, uint64_t start,
 		runs[n - 1].end = end;
 		return n;
 	}
-	runs[n] = (struct residency_run){ start, end, huge };
+	runs[n] = (struct residency_run){start, end, huge};
 	return n + 1;
 }
 

@@ -3,6 +3,7 @@
 #include "session.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -185,7 +186,7 @@ static int write_head(struct snap *s)
 static int finish_image(struct snap *s)
 {
 	struct guest *g = &s->guest;
-	struct writer_totals totals = { 0 };
+	struct writer_totals totals = {0};
 	size_t i;
 
 	encode_drain(g->encoder);
@@ -243,8 +244,8 @@ static void *session_thread(void *arg)
 	s->end_ns = now_ns();
 	/* A cancel that came when the image had its name came too late. */
 	if (err)
-		end = s->err == -ECANCELED ? SNAP_STATE_CANCELLED :
-					     SNAP_STATE_FAILED;
+		end = s->err == -ECANCELED ? SNAP_STATE_CANCELLED
+					   : SNAP_STATE_FAILED;
 	pthread_mutex_unlock(&s->lock);
 	set_state(s, end);
 	return NULL;
@@ -258,6 +259,23 @@ static int make_id(uint8_t id[16])
 		return error_sys(-errno, SNAP_FAILURE_INTERNAL, "getrandom");
 	id[6] = (id[6] & 0x0f) | 0x40; /* RFC 4122, version 4 */
 	id[8] = (id[8] & 0x3f) | 0x80;
+	return 0;
+}
+
+static int check_stream(const struct snap *s)
+{
+	const struct snap_options *o = &s->opts;
+	int flags = s->stream_flags;
+
+	if (o->output || !o->output_fd)
+		return 0;
+	if (flags < 0)
+		return error_set(flags, SNAP_FAILURE_OUTPUT,
+				 "output_fd %d is not open", o->output_fd);
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		return error_set(-EBADF, SNAP_FAILURE_OUTPUT,
+				 "output_fd %d is not open for writing",
+				 o->output_fd);
 	return 0;
 }
 
@@ -346,11 +364,13 @@ int session_prepare(struct snap *s)
 	if (session_state(s) != SNAP_STATE_NEW)
 		return error_set(-EBUSY, SNAP_FAILURE_USAGE,
 				 "the snapshot is prepared already");
-	g->sink = (struct failure_sink){ sink_fail, s };
+	g->sink = (struct failure_sink){sink_fail, s};
 	err = make_id(s->id);
 	if (!err && !g->regions.count)
 		err = error_set(-EINVAL, SNAP_FAILURE_USAGE,
 				"no region has been added");
+	if (!err)
+		err = check_stream(s);
 	if (!err)
 		err = open_event_fds(g);
 	if (!err)

@@ -28,6 +28,8 @@ struct device_state {
 
 struct snap {
 	struct snap_options opts; /* complete, output is our own copy */
+	int stream_flags; /* of output_fd when the handle was made, before a
+			   * descriptor of ours could get its number */
 	struct guest guest;
 	struct writer *writer;
 	struct fault_thread *fault;

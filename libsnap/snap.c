@@ -87,9 +87,10 @@ static int check_options(const struct snap_options *o)
 	return 0;
 }
 
-static int read_options(struct snap_options *to, const struct snap_options *from)
+static int read_options(struct snap_options *to,
+			const struct snap_options *from)
 {
-	struct snap_options none = { .size = sizeof(none) };
+	struct snap_options none = {.size = sizeof(none)};
 	int err;
 
 	if (!from)
@@ -137,6 +138,7 @@ int snap_create(struct snap **out, const struct snap_options *opts)
 		free(s);
 		return err;
 	}
+	s->stream_flags = sys_getfl(s->opts.output_fd);
 	s->notify_fd = sys_eventfd(0);
 	if (s->notify_fd < 0) {
 		err = error_sys(s->notify_fd, SNAP_FAILURE_INTERNAL, "eventfd");
@@ -165,8 +167,9 @@ int snap_add_region(struct snap *s, const struct snap_region *region)
 	if (err)
 		return err;
 	if (session_state(s) != SNAP_STATE_NEW)
-		return error_set(-EBUSY, SNAP_FAILURE_USAGE,
-				 "a region must be added before snap_prepare()");
+		return error_set(
+			-EBUSY, SNAP_FAILURE_USAGE,
+			"a region must be added before snap_prepare()");
 	return region_add(&s->guest.regions, &spec);
 }
 
@@ -348,7 +351,7 @@ static void fill_engine(struct snap_stats *to, const struct guest *g)
 
 int snap_get_stats(struct snap *s, struct snap_stats *st)
 {
-	struct snap_stats all = { 0 };
+	struct snap_stats all = {0};
 	size_t room = st->size;
 
 	if (room < sizeof(size_t))

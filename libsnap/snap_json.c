@@ -62,7 +62,7 @@ static json_t *pool(const struct snap_stats *st)
 
 char *snap_stats_json(struct snap *s)
 {
-	struct snap_stats st = { .size = sizeof(st) };
+	struct snap_stats st = {.size = sizeof(st)};
 	char id[37], text[ERROR_TEXT_MAX], *line = NULL;
 	enum snap_state state;
 	bool failed;

@@ -30,10 +30,10 @@ struct sweep {
 	struct guest *g;
 	struct capture capture;
 	struct region *r;
-	struct page_run data;	 /* of a shared region: known run with data */
-	uint64_t data_from;	 /* ... and from where on it is known */
-	uint64_t pending_since;	 /* oldest saved page not opened, 0: none */
-	bool waited;		 /* ... and a guest thread waits for one */
+	struct page_run data;	/* of a shared region: known run with data */
+	uint64_t data_from;	/* ... and from where on it is known */
+	uint64_t pending_since; /* oldest saved page not opened, 0: none */
+	bool waited;		/* ... and a guest thread waits for one */
 	struct residency_run runs[BLOCK_PAGES];
 	struct piece pieces[2 * BLOCK_PAGES + 1];
 	unsigned piece_count;
@@ -41,7 +41,7 @@ struct sweep {
 
 static void nap(unsigned us)
 {
-	struct timespec t = { 0, (long)us * 1000 };
+	struct timespec t = {0, (long)us * 1000};
 
 	nanosleep(&t, NULL);
 }
@@ -90,9 +90,8 @@ static void add_piece(struct sweep *s, uint64_t first, uint64_t end,
 		      bool present)
 {
 	if (end > first)
-		s->pieces[s->piece_count++] = (struct piece){
-			{ first, end - first }, present
-		};
+		s->pieces[s->piece_count++] =
+			(struct piece){{first, end - first}, present};
 }
 
 /* Anonymous memory: what the page map has, the rest is known zero. */
@@ -178,8 +177,8 @@ static int look(struct sweep *s, struct page_run block)
 
 static bool faults_are_coming(struct guest *g, uint64_t now)
 {
-	uint64_t last = atomic_load_explicit(&g->last_fault_ns,
-					     memory_order_relaxed);
+	uint64_t last =
+		atomic_load_explicit(&g->last_fault_ns, memory_order_relaxed);
 
 	return last && now - last < BUSY_NS;
 }
@@ -188,8 +187,7 @@ static bool faults_are_coming(struct guest *g, uint64_t now)
 static uint64_t step_pages(struct sweep *s, uint64_t first, uint64_t end,
 			   uint64_t now)
 {
-	if (capture_is_huge(s->g, s->r, first) ||
-	    !faults_are_coming(s->g, now))
+	if (capture_is_huge(s->g, s->r, first) || !faults_are_coming(s->g, now))
 		return end - first;
 	return min_u64(end - first, STEP_PAGES_BUSY);
 }
@@ -274,10 +272,11 @@ static int sweep_block(struct sweep *s, struct page_run block)
 
 		at = p->run.first;
 		while (at < p->run.first + p->run.count && !err)
-			err = guest_stopping(s->g) ? -ECANCELED :
-						     step(s, p, at, &at);
+			err = guest_stopping(s->g) ? -ECANCELED
+						   : step(s, p, at, &at);
 	}
-	return err ? err : open_saved(s, block.first, block.first + block.count);
+	return err ? err
+		   : open_saved(s, block.first, block.first + block.count);
 }
 
 static int sweep_region(struct sweep *s, struct region *r)
@@ -287,7 +286,7 @@ static int sweep_region(struct sweep *s, struct region *r)
 	int err = 0;
 
 	s->r = r;
-	s->data = (struct page_run){ 0, 0 };
+	s->data = (struct page_run){0, 0};
 	s->data_from = 0;
 	while (page < pages && !err) {
 		block = region_block(r, page);
@@ -303,7 +302,7 @@ static int sweep_region(struct sweep *s, struct region *r)
 /* The fault thread may still hold claims. */
 static int wait_for_faults(struct guest *g)
 {
-	struct pollfd p = { .fd = g->all_saved_fd, .events = POLLIN };
+	struct pollfd p = {.fd = g->all_saved_fd, .events = POLLIN};
 
 	while (atomic_load(&g->unsaved)) {
 		if (guest_stopping(g))

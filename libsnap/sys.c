@@ -50,7 +50,7 @@ ssize_t sys_pwrite(int fd, const void *buf, size_t len, uint64_t offset)
 
 ssize_t sys_write_nowait(int fd, const void *buf, size_t len)
 {
-	struct iovec iov = { (void *)buf, len };
+	struct iovec iov = {(void *)buf, len};
 
 	return ret(pwritev2(fd, &iov, 1, -1, RWF_NOWAIT));
 }
@@ -102,8 +102,8 @@ int sys_rename(const char *from, const char *to)
 
 int sys_rename_noreplace(const char *from, const char *to)
 {
-	return (int)ret(renameat2(AT_FDCWD, from, AT_FDCWD, to,
-				  RENAME_NOREPLACE));
+	return (int)ret(
+		renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE));
 }
 
 int sys_unlink(const char *path)
@@ -119,6 +119,11 @@ int sys_ioctl(int fd, unsigned long request, void *arg)
 ssize_t sys_getdents(int fd, void *buf, size_t len)
 {
 	return ret(syscall(SYS_getdents64, fd, buf, len));
+}
+
+int sys_getfl(int fd)
+{
+	return (int)ret(fcntl(fd, F_GETFL));
 }
 
 int sys_poll(struct pollfd *fds, nfds_t n, int timeout_ms)

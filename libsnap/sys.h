@@ -41,6 +41,8 @@ int sys_unlink(const char *path);
 int sys_ioctl(int fd, unsigned long request, void *arg);
 /** Entries of an open directory, as struct dirent64; 0 at its end. */
 ssize_t sys_getdents(int fd, void *buf, size_t len);
+/** The flags of an open file. */
+int sys_getfl(int fd);
 int sys_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 int sys_eventfd(unsigned initial);
 int sys_userfaultfd(int flags);

@@ -15,7 +15,7 @@
 int target_open(struct target *t, pid_t pid, struct stats *stats)
 {
 	char path[48], probe, source = 0;
-	struct iovec local = { &probe, 1 }, remote = { &source, 1 };
+	struct iovec local = {&probe, 1}, remote = {&source, 1};
 
 	t->pid = pid ? pid : getpid();
 	t->stats = stats;
@@ -68,7 +68,7 @@ int target_read(struct target *t, const struct region *r, uint64_t first,
 {
 	uint64_t addr = region_addr(r, first);
 	size_t len = count * PAGE_BYTES;
-	struct iovec local = { dst, len }, remote = { (void *)addr, len };
+	struct iovec local = {dst, len}, remote = {(void *)addr, len};
 	ssize_t n;
 
 	if (r->alias) {
@@ -91,7 +91,7 @@ int target_read(struct target *t, const struct region *r, uint64_t first,
 struct page_run target_data(struct target *t, const struct region *r,
 			    uint64_t page, uint64_t end)
 {
-	struct page_run all = { page, end - page }, none = { end, 0 };
+	struct page_run all = {page, end - page}, none = {end, 0};
 	int64_t data, hole;
 	uint64_t from, to;
 
@@ -109,5 +109,5 @@ struct page_run target_data(struct target *t, const struct region *r,
 	to = align_up((uint64_t)hole - r->fd_offset, PAGE_BYTES) / PAGE_BYTES;
 	if (from >= end)
 		return none;
-	return (struct page_run){ from, min_u64(to, end) - from };
+	return (struct page_run){from, min_u64(to, end) - from};
 }

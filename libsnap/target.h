@@ -19,7 +19,7 @@
 #include "stats.h"
 
 struct target {
-	pid_t pid; /* of the memory */
+	pid_t pid;  /* of the memory */
 	int mem_fd; /* /proc/PID/mem where process_vm_readv() is forbidden */
 	struct stats *stats;
 };

@@ -29,7 +29,7 @@ static int open_device(int flags)
 
 int uffd_features(uint64_t *features)
 {
-	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_api api = {.api = UFFD_API};
 	int fd, err;
 
 	/* Allowed to everybody since 5.11, and before that to everybody with
@@ -51,10 +51,10 @@ int uffd_features(uint64_t *features)
 /* Say which of the three ways is closed, and what would open each. */
 static int no_permission(int device_err)
 {
-	const char *device = device_err == -ENOENT ?
-				     "there is no " DEVICE
-				     " (Linux 6.1, CONFIG_USERFAULTFD)" :
-				     DEVICE " may not be opened";
+	const char *device = device_err == -ENOENT
+				     ? "there is no " DEVICE
+				       " (Linux 6.1, CONFIG_USERFAULTFD)"
+				     : DEVICE " may not be opened";
 	return error_set(-EPERM, SNAP_FAILURE_REFUSED,
 			 "userfaultfd for kernel-mode faults is not permitted: "
 			 "%s, sysctl vm.unprivileged_userfaultfd is 0, and "
@@ -83,7 +83,7 @@ int uffd_open(void)
 
 int uffd_enable(int fd, uint64_t features)
 {
-	struct uffdio_api api = { .api = UFFD_API, .features = features };
+	struct uffdio_api api = {.api = UFFD_API, .features = features};
 
 	return sys_ioctl(fd, UFFDIO_API, &api);
 }
@@ -91,7 +91,7 @@ int uffd_enable(int fd, uint64_t features)
 int uffd_register(int fd, uint64_t start, uint64_t length)
 {
 	struct uffdio_register reg = {
-		.range = { start, length },
+		.range = {start, length},
 		.mode = UFFDIO_REGISTER_MODE_WP,
 	};
 	int err = sys_ioctl(fd, UFFDIO_REGISTER, &reg);
@@ -106,7 +106,7 @@ int uffd_register(int fd, uint64_t start, uint64_t length)
 
 int uffd_unregister(int fd, uint64_t start, uint64_t length)
 {
-	struct uffdio_range range = { start, length };
+	struct uffdio_range range = {start, length};
 
 	return sys_ioctl(fd, UFFDIO_UNREGISTER, &range);
 }
@@ -114,7 +114,7 @@ int uffd_unregister(int fd, uint64_t start, uint64_t length)
 int uffd_protect(int fd, uint64_t start, uint64_t length)
 {
 	struct uffdio_writeprotect wp = {
-		.range = { start, length },
+		.range = {start, length},
 		.mode = UFFDIO_WRITEPROTECT_MODE_WP,
 	};
 
@@ -123,7 +123,7 @@ int uffd_protect(int fd, uint64_t start, uint64_t length)
 
 int uffd_unprotect(int fd, uint64_t start, uint64_t length)
 {
-	struct uffdio_writeprotect wp = { .range = { start, length } };
+	struct uffdio_writeprotect wp = {.range = {start, length}};
 
 	return sys_ioctl(fd, UFFDIO_WRITEPROTECT, &wp);
 }

@@ -50,6 +50,7 @@ enum call {
 	CALL_unlink,
 	CALL_ioctl,
 	CALL_getdents,
+	CALL_getfl,
 	CALL_poll,
 	CALL_eventfd,
 	CALL_userfaultfd,
@@ -81,6 +82,7 @@ static const char *const call_names[CALLS] = {
 	"unlink",
 	"ioctl",
 	"getdents",
+	"getfl",
 	"poll",
 	"eventfd",
 	"userfaultfd",
@@ -138,6 +140,7 @@ WRAP(int, rename, (const char *from, const char *to), (from, to))
 WRAP(int, rename_noreplace, (const char *from, const char *to), (from, to))
 WRAP(int, ioctl, (int fd, unsigned long request, void *arg), (fd, request, arg))
 WRAP(ssize_t, getdents, (int fd, void *buf, size_t len), (fd, buf, len))
+WRAP(int, getfl, (int fd), (fd))
 WRAP(int, poll, (struct pollfd * fds, nfds_t n, int timeout_ms),
      (fds, n, timeout_ms))
 WRAP(int, eventfd, (unsigned initial), (initial))
@@ -197,25 +200,26 @@ static const struct scene_config configs[] = {
 	 .options.compress = SNAP_COMPRESS_ZSTD},
 };
 
-static struct snap *make(struct scene *sc, const char *path)
+static int make(struct snap **s, struct scene *sc, const char *path)
 {
 	struct snap_options opts = sc->cfg->options;
 	struct snap_region r = {
 		.size = sizeof(r), .addr = sc->ram.addr, .length = sc->ram.len};
-	struct snap *s;
+	int err;
 
 	opts.size = sizeof(opts);
 	opts.output = path;
 	opts.max_buffer = 16 * MB;
-	assert_int_equal(snap_create(&s, &opts), 0);
-	assert_int_equal(snap_add_region(s, &r), 0);
-	return s;
+	err = snap_create(s, &opts);
+	if (!err)
+		err = snap_add_region(*s, &r);
+	return err ? err : snap_prepare(*s);
 }
 
 static struct outcome live_once(struct scene *sc, const char *path)
 {
-	struct snap *s = make(sc, path);
-	int err = snap_prepare(s);
+	struct snap *s = NULL;
+	int err = make(&s, sc, path);
 	struct outcome o;
 
 	assert_int_equal(mutator_pause(sc->mutator, &sc->at), 0);

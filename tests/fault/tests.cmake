@@ -19,10 +19,6 @@ add_fault_test(alloc WRAP malloc calloc realloc aligned_alloc posix_memalign
 add_fault_test(syscalls WRAP sys_open sys_close sys_read sys_pread sys_write
   sys_pwrite sys_write_nowait sys_lseek sys_fallocate sys_ftruncate sys_fsync
   sys_fstat sys_stat sys_fstatfs sys_link sys_rename sys_rename_noreplace
-  sys_unlink sys_ioctl sys_getdents sys_poll sys_eventfd sys_userfaultfd sys_mmap sys_munmap
+  sys_unlink sys_ioctl sys_getdents sys_getfl sys_poll sys_eventfd sys_userfaultfd sys_mmap sys_munmap
   sys_madvise sys_process_vm_readv)
 add_fault_test(kill)
-
-# Known failure, shown as not run until it is mended: some failed system calls
-# (poll() with EINTR, pread() of the queue's length) do not end as they should.
-set_tests_properties(fault/syscalls PROPERTIES DISABLED TRUE)

@@ -216,10 +216,13 @@ static void no_image(const char *name, int err, enum snap_failure failure)
 
 static void files_that_are_no_image(void **state)
 {
+	struct snap_image *img;
 	FILE *f;
 
 	(void)state;
-	no_image("/nonexistent", -ENOENT, snap_error_failure());
+	assert_int_equal(snap_image_open(&img, "/nonexistent"), -ENOENT);
+	assert_non_null(strstr(snap_error_message(), "/nonexistent"));
+	assert_int_equal(snap_image_verify("/nonexistent"), -ENOENT);
 	no_image("/proc/self/maps", -EBADMSG, SNAP_FAILURE_IMAGE);
 	f = fopen(path, "w");
 	no_image(path, -EBADMSG, SNAP_FAILURE_IMAGE);

@@ -40,6 +40,21 @@ static uint8_t *map(int prot, int flags, int fd)
 	return p;
 }
 
+static uint8_t *good; /* sound, there all the time */
+
+static int make_good(void **state)
+{
+	(void)state;
+	good = map(RW, ANON, -1);
+	return 0;
+}
+
+static int drop_good(void **state)
+{
+	(void)state;
+	return munmap(good, LEN);
+}
+
 static void add(struct snap *s, const char *name, void *addr, size_t len)
 {
 	struct snap_region r = {
@@ -62,7 +77,6 @@ static void check_untouched(const uint8_t *p)
 /* With a good region beside it, which must not stay registered. */
 static void refuse(uint8_t *bad, size_t len, int err, const char *words)
 {
-	uint8_t *good = map(RW, ANON, -1);
 	struct snap *s;
 
 	assert_int_equal(snap_create(&s, NULL), 0);
@@ -74,7 +88,6 @@ static void refuse(uint8_t *bad, size_t len, int err, const char *words)
 	assert_true(snap_begin(s) < 0);
 	snap_destroy(s);
 	check_untouched(good);
-	munmap(good, LEN);
 }
 
 static void unmapped(void **state)
@@ -111,7 +124,7 @@ static void read_only(void **state)
 	uint8_t *p = map(PROT_READ, ANON, -1);
 
 	(void)state;
-	refuse(p, LEN, -EACCES, "bad|writ");
+	refuse(p, LEN, -EACCES, "bad|not writable");
 	munmap(p, LEN);
 }
 
@@ -121,7 +134,7 @@ static void without_access(void **state)
 
 	(void)state;
 	mprotect(p + MB, 4096, PROT_NONE);
-	refuse(p, LEN, -EACCES, "bad|writ");
+	refuse(p, LEN, -EACCES, "bad|not writable");
 	munmap(p, LEN);
 }
 
@@ -212,7 +225,7 @@ static int foreign_uffd(uint8_t *p)
 
 static void registered_elsewhere(void **state)
 {
-	uint8_t *p = map(RW, ANON, -1), *good = map(RW, ANON, -1);
+	uint8_t *p = map(RW, ANON, -1);
 	int fd = foreign_uffd(p);
 	struct proc_range range;
 	struct snap *s;
@@ -229,7 +242,6 @@ static void registered_elsewhere(void **state)
 	assert_int_equal(range.uffd_mappings, 1); /* still the other's */
 	close(fd);
 	munmap(p, LEN);
-	munmap(good, LEN);
 }
 
 static void two_handles_want_the_same(void **state)
@@ -253,11 +265,13 @@ static void two_handles_want_the_same(void **state)
 
 static void the_library_s_own_memory(void **state)
 {
-	uint8_t *top = sbrk(0);
-	uintptr_t end = (uintptr_t)top & ~(uintptr_t)4095;
+	struct snap *s;
 
 	(void)state;
-	refuse((uint8_t *)end - 8192, 8192, -EINVAL, "bad");
+	assert_int_equal(snap_create(&s, NULL), 0);
+	add(s, "heap", (void *)((uintptr_t)s & ~(uintptr_t)4095), 4096);
+	expect_error(snap_prepare(s), -EINVAL, REFUSED, "heap");
+	snap_destroy(s);
 }
 
 /* Cut so that its ends are inside a huge page. */
@@ -284,7 +298,7 @@ static void unaligned_for_huge_pages(void **state)
 
 static void all_are_named_at_once(void **state)
 {
-	uint8_t *good = map(RW, ANON, -1), *gone = map(RW, ANON, -1);
+	uint8_t *gone = map(RW, ANON, -1);
 	uint8_t *locked = map(PROT_READ, ANON, -1), *taken = map(RW, ANON, -1);
 	int file = temp_file(), fd = foreign_uffd(taken);
 	uint8_t *backed = map(RW, MAP_SHARED, file);
@@ -305,7 +319,6 @@ static void all_are_named_at_once(void **state)
 	close(fd);
 	check_untouched(good);
 	check_untouched(locked);
-	munmap(good, LEN);
 	munmap(locked, LEN);
 	munmap(taken, LEN);
 	munmap(backed, LEN);
@@ -331,6 +344,6 @@ int main(void)
 		cmocka_unit_test(all_are_named_at_once),
 	};
 
-	return scene_exit_code(
-		cmocka_run_group_tests_name("regions", tests, NULL, NULL));
+	return scene_exit_code(cmocka_run_group_tests_name(
+		"regions", tests, make_good, drop_good));
 }

@@ -12,8 +12,3 @@ add_misuse_test(calls)
 add_misuse_test(regions)
 set_tests_properties(misuse/regions PROPERTIES RESOURCE_LOCK nr_hugepages)
 add_misuse_test(outputs)
-
-# Known failures, shown as not run until they are mended: registration with a
-# foreign userfaultfd is not collected with the other complaints, and a closed
-# output descriptor is noticed only at the first write.
-set_tests_properties(misuse/regions misuse/outputs PROPERTIES DISABLED TRUE)
