@@ -62,14 +62,21 @@ struct verdict {
 	unsigned missed_counts;
 };
 
-static void target(struct verdict *v, bool count, const char *backing,
-		   const char *what, double got, double limit, bool at_most)
+/* What a figure has to be. */
+struct limit {
+	double value;
+	bool at_most; /* else at least */
+	bool count;   /* the same on any machine: a miss fails the run */
+};
+
+static void target(struct verdict *v, const char *backing, const char *what,
+		   double got, struct limit l)
 {
-	bool ok = at_most ? got <= limit : got >= limit;
+	bool ok = l.at_most ? got <= l.value : got >= l.value;
 
 	printf("%-4s  %-6s %-52s %9.2f  (%s %.2f)\n", ok ? "ok" : "MISS",
-	       backing, what, got, at_most ? "<=" : ">=", limit);
-	v->missed_counts += count && !ok;
+	       backing, what, got, l.at_most ? "<=" : ">=", l.value);
+	v->missed_counts += l.count && !ok;
 }
 
 static void target_counts(struct verdict *v, struct results *r,
@@ -87,15 +94,17 @@ static void target_counts(struct verdict *v, struct results *r,
 		lost |= b->cells[i].huge_pages_lost;
 	}
 	/* 520 a GiB: one for each 2 MiB and 8 to spare. */
-	target(v, true, name, "unprotect ioctls, idle guest",
-	       series_median(&idle->ioctls), 512 * gib + 8, true);
-	target(v, true, name, "system calls per MiB, idle guest",
-	       series_median(&idle->syscalls_per_mib), 4, true);
-	target(v, true, name, "peak extra memory, MiB", peak / (double)MIB,
-	       (double)(r->pool / MIB) + 8 + gib, true);
+	target(v, name, "unprotect ioctls, idle guest",
+	       series_median(&idle->ioctls),
+	       (struct limit){512 * gib + 8, true, true});
+	target(v, name, "system calls per MiB, idle guest",
+	       series_median(&idle->syscalls_per_mib),
+	       (struct limit){4, true, true});
+	target(v, name, "peak extra memory, MiB", peak / (double)MIB,
+	       (struct limit){(double)(r->pool / MIB) + 8 + gib, true, true});
 	if (b->kind == RAM_THP)
-		target(v, true, name, "loads that cost a huge page", lost, 0,
-		       true);
+		target(v, name, "loads that cost a huge page", lost,
+		       (struct limit){0, true, true});
 }
 
 static void target_latency(struct verdict *v, struct backing *b, struct cell *c)
@@ -110,13 +119,14 @@ static void target_latency(struct verdict *v, struct backing *b, struct cell *c)
 	snprintf(what, sizeof(what),
 		 "write-fault p99 / bare loop's, %s writer in both",
 		 load_name(c->load));
-	target(v, false, ram_kind_name(b->kind), what,
-	       ratio(snap.p99_us, bare.p99_us), 2, true);
+	target(v, ram_kind_name(b->kind), what, ratio(snap.p99_us, bare.p99_us),
+	       (struct limit){2, true, false});
 	snprintf(what, sizeof(what),
 		 "write-fault p99, %s writer / bare loop's without",
 		 load_name(c->load));
-	target(v, false, ram_kind_name(b->kind), what,
-	       ratio(snap.p99_us, quiet.p99_us), 2, true);
+	target(v, ram_kind_name(b->kind), what,
+	       ratio(snap.p99_us, quiet.p99_us),
+	       (struct limit){2, true, false});
 }
 
 static void target_rates(struct verdict *v, struct results *r,
@@ -125,16 +135,16 @@ static void target_rates(struct verdict *v, struct results *r,
 	const char *name = ram_kind_name(b->kind);
 	struct cell *idle = &b->cells[LOAD_IDLE];
 
-	target(v, false, name, "rate to nowhere / memcpy",
+	target(v, name, "rate to nowhere / memcpy",
 	       ratio(series_median(&idle->null_rate),
 		     series_median(&b->copy_rate)),
-	       0.5, false);
+	       (struct limit){0.5, false, false});
 	if (r->quick)
 		return;
-	target(v, false, name, "rate to a file / plain O_DIRECT writer",
+	target(v, name, "rate to a file / plain O_DIRECT writer",
 	       ratio(series_median(&idle->file_rate),
 		     series_median(&idle->direct_rate)),
-	       0.8, false);
+	       (struct limit){0.8, false, false});
 	for (unsigned i = 0; i < LOAD_KINDS; i++)
 		target_latency(v, b, &b->cells[i]);
 }
@@ -186,10 +196,10 @@ unsigned report_print(struct results *r)
 		target_rates(&v, r, &r->backings[i]);
 	}
 	if (r->cli_rate.n)
-		target(&v, false, "anon", "zstd:1 / zstd -1 -T2",
+		target(&v, "anon", "zstd:1 / zstd -1 -T2",
 		       ratio(series_median(&r->zstd_rate),
 			     series_median(&r->cli_rate)),
-		       0.8, false);
+		       (struct limit){0.8, false, false});
 	else if (!r->quick)
 		puts("      there is no zstd command to compare with");
 	return v.missed_counts;

@@ -54,7 +54,7 @@ struct discard_case {
 static const struct discard_case discards[] = {
 	{{.name = "dontneed_of_anon", WINDOW}, MADV_DONTNEED, 16 * KB, 1, 0},
 	{{.name = "dontneed_of_pages", WINDOW}, MADV_DONTNEED, 4 * KB, 1, 0},
-	{{.name = "dontneed_by_threads", WINDOW}, MADV_DONTNEED, 8 * KB, 1, 0},
+	{{.name = "dontneed_by_threads", WINDOW}, MADV_DONTNEED, 8 * KB, 4, 0},
 	{{.name = "dontneed_by_pidfd", WINDOW}, MADV_DONTNEED, 64 * KB, 1, 1},
 	{{.name = "free_of_anon", WINDOW}, MADV_FREE, 64 * KB, 1, 0},
 	{{.name = "dontneed_of_thp", THP, WINDOW}, MADV_DONTNEED, HUGE, 2, 0},
@@ -175,6 +175,23 @@ static const struct scene_config thp = {.name = "thp",
 					WINDOW,
 					.cut_huge_pages = RAM_BYTES / HUGE};
 
+/* Nobody else may find the hole: what he maps there would be overwritten. */
+static void occupy(struct scene *sc, size_t at, size_t len)
+{
+	void *p = mmap(sc->ram.addr + at, len, PROT_NONE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+			       MAP_FIXED_NOREPLACE,
+		       -1, 0);
+
+	assert_ptr_equal(p, sc->ram.addr + at);
+}
+
+static void unmap(struct scene *sc, size_t at, size_t len)
+{
+	assert_int_equal(munmap(sc->ram.addr + at, len), 0);
+	occupy(sc, at, len);
+}
+
 static void put_back(struct scene *sc, size_t at, size_t len)
 {
 	void *p = mmap(sc->ram.addr + at, len, PROT_READ | PROT_WRITE,
@@ -190,7 +207,7 @@ static void munmap_of_unsaved_pages_fails_the_snapshot(void **state)
 	scene_open(&sc, *state);
 	scene_prepare(&sc);
 	scene_begin(&sc);
-	assert_int_equal(munmap(sc.ram.addr + RAM_BYTES - 4 * MB, 4 * MB), 0);
+	unmap(&sc, RAM_BYTES - 4 * MB, 4 * MB);
 	scene_finish_failed(&sc, -ENODATA, SNAP_FAILURE_LOST);
 	put_back(&sc, RAM_BYTES - 4 * MB, 4 * MB);
 	scene_close(&sc);
@@ -211,6 +228,7 @@ static void mremap_of_unsaved_pages_fails_the_snapshot(void **state)
 	assert_ptr_equal(mremap(sc.ram.addr + at, 4 * MB, 4 * MB,
 				MREMAP_MAYMOVE | MREMAP_FIXED, moved),
 			 moved);
+	occupy(&sc, at, 4 * MB);
 	memset(moved, 0x11, 4 * MB); /* nobody may hang in there */
 	scene_finish_failed(&sc, -ENODATA, SNAP_FAILURE_LOST);
 	munmap(moved, 4 * MB);
@@ -238,7 +256,7 @@ static void unmapping_between_prepare_and_begin_is_noticed(void **state)
 	scene_open(&sc, *state);
 	scene_prepare(&sc);
 	assert_int_equal(mutator_pause(sc.mutator, &at), 0);
-	munmap(sc.ram.addr + RAM_BYTES - 4 * MB, 4 * MB);
+	assert_int_equal(munmap(sc.ram.addr + RAM_BYTES - 4 * MB, 4 * MB), 0);
 	assert_int_equal(snap_begin(sc.snaps[0].snap), -EFAULT);
 	mutator_resume(sc.mutator);
 	put_back(&sc, RAM_BYTES - 4 * MB, 4 * MB);
@@ -256,7 +274,7 @@ static void unmapping_outside_the_region_is_harmless(void **state)
 	scene_open(&sc, &cfg);
 	scene_prepare(&sc);
 	scene_begin(&sc);
-	assert_int_equal(munmap(sc.ram.addr + 44 * MB, 4 * MB), 0);
+	unmap(&sc, 44 * MB, 4 * MB);
 	scene_finish(&sc);
 	put_back(&sc, 44 * MB, 4 * MB);
 	scene_close(&sc);
