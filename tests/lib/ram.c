@@ -196,6 +196,8 @@ int ram_make(struct ram *r, enum ram_kind kind, size_t len)
 		err = make_fd(r);
 	if (!err)
 		err = map_aligned(r, flags_of(kind));
+	if (err == -ENOMEM && is_hugetlb(kind))
+		err = not_here("another program took the hugetlb pages");
 	if (!err)
 		err = advise(r);
 	if (err)

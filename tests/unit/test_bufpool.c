@@ -300,7 +300,7 @@ static void a_waiting_sweep_goes_on_when_the_reserve_is_whole(void **state)
 	for (unsigned i = 0; i < ORDINARY; i++)
 		held[i] = bufpool_try_get_fault(p);
 	getter_start(&g, p, bufpool_get_sweep);
-	since = now_ns(); /* it waits already */
+	since = now_ns();	 /* it waits already */
 	bufpool_put(p, held[0]); /* the reserve: not for the sweep */
 	usleep(PAUSE_US);
 	assert_false(atomic_load(&g.done));
