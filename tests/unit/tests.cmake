@@ -20,3 +20,8 @@ add_unit_test(image LIBS image_maker WRAP sys_pread sys_read malloc calloc
 add_unit_test(image_damage LIBS image_maker WRAP malloc calloc realloc)
 add_unit_test(restore LIBS image_maker WRAP sys_pread sys_madvise thread_start)
 set_tests_properties(unit/restore PROPERTIES RESOURCE_LOCK nr_hugepages)
+add_unit_test(pagestate)
+add_unit_test(coalesce)
+add_unit_test(region)
+add_unit_test(maps WRAP sys_read)
+add_unit_test(stats)
