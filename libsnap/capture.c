@@ -2,14 +2,21 @@
 /* The one way a page gets out. */
 #include "capture.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "sys.h"
 
+/* Half the pages of a run may drop out of it one by one: as many extents more. */
+#define EXTENTS_BEFORE_STEAL (BUF_EXTENTS_CAPTURE - BLOCK_PAGES / 2)
+
 uint64_t capture_room(const struct capture *c)
 {
-	if (!c->buf || c->buf->extent_count >= BUF_EXTENTS_CAPTURE)
+	unsigned max = c->by_fault ? BUF_EXTENTS_CAPTURE : EXTENTS_BEFORE_STEAL;
+
+	if (!c->buf || c->buf->extent_count >= max)
 		return 0;
 	return (BUF_PAYLOAD_ROOM - c->buf->payload_len) / PAGE_BYTES;
 }
@@ -66,24 +73,92 @@ static void add_extent(struct buf *b, const struct region *r,
 	};
 }
 
-/* Pages become SAVED; who sees the last one tells. */
-static bool mark_saved(struct guest *g, struct region *r, struct page_run run)
+struct page_run capture_take(struct capture *c, struct region *r,
+			     uint64_t first, uint64_t end)
 {
-	bool waited = pagestate_saved(&r->ps, run.first, run.count);
-	uint64_t one = 1;
+	uint64_t n;
 
-	if (atomic_fetch_sub(&g->unsaved, run.count) == run.count)
-		sys_write(g->all_saved_fd, &one, sizeof(one));
-	return waited;
+	while (first < end) {
+		enum page_state state = pagestate_get(&r->ps, first);
+
+		n = 0;
+		if (state == PAGE_ARMED)
+			n = pagestate_claim(&r->ps, first, end - first);
+		else if (state == PAGE_COPYING && c->by_fault)
+			n = pagestate_steal(&r->ps, first, end - first);
+		if (n)
+			return (struct page_run){first, n};
+		/* Taken by the other one between the look and the claim: to be
+		 * looked at again, as it may have to be stolen. */
+		first += state != PAGE_ARMED;
+	}
+	return (struct page_run){end, 0};
 }
 
-int capture_pages(struct capture *c, struct region *r, struct page_run run,
-		  bool *waited)
+/* @kept pages more are saved; who saves the last one tells. */
+static void count_saved(struct guest *g, uint64_t kept)
 {
-	struct buf *b = c->buf;
+	uint64_t one = 1;
+
+	if (kept && atomic_fetch_sub(&g->unsaved, kept) == kept)
+		sys_write(g->all_saved_fd, &one, sizeof(one));
+}
+
+static bool is_lost(const uint64_t *lost, uint64_t i)
+{
+	return lost[i / 64] >> i % 64 & 1;
+}
+
+/* Enter a part of a run; @bytes, its copy, moves up where pages before it
+ * dropped out. */
+static void keep(struct buf *b, const struct region *r, struct page_run part,
+		 enum frame_kind kind, const uint8_t *bytes)
+{
+	uint8_t *to = b->payload + b->payload_len;
+
+	add_extent(b, r, part, kind);
+	if (kind != FRAME_DATA)
+		return;
+	if (to != bytes)
+		memmove(to, bytes, part.count * PAGE_BYTES);
+	b->payload_len += part.count * PAGE_BYTES;
+}
+
+/*
+ * The run's copy is in the buffer, behind payload_len: mark its pages saved and
+ * enter those that are still the caller's.  Returns how many.
+ */
+static uint64_t commit(struct capture *c, struct region *r, struct page_run run,
+		       enum frame_kind kind)
+{
+	uint64_t lost[BLOCK_PAGES / 64] = {0}, gone = 0, i, n;
+	uint8_t *copy = c->buf->payload + c->buf->payload_len;
+
+	assert(run.count <= BLOCK_PAGES);
+	if (c->by_fault)
+		pagestate_saved(&r->ps, run.first, run.count);
+	else
+		gone = pagestate_saved_or_lost(&r->ps, run.first, run.count,
+					       lost);
+	for (i = 0; i < run.count; i += n) {
+		bool is_gone = is_lost(lost, i);
+
+		for (n = 1; i + n < run.count; n++)
+			if (is_lost(lost, i + n) != is_gone)
+				break;
+		if (!is_gone)
+			keep(c->buf, r, (struct page_run){run.first + i, n},
+			     kind, copy + i * PAGE_BYTES);
+	}
+	return run.count - gone;
+}
+
+int capture_pages(struct capture *c, struct region *r, struct page_run run)
+{
 	struct guest *g = c->g;
+	uint64_t kept;
 	int err = target_read(&g->target, r, run.first, run.count,
-			      b->payload + b->payload_len);
+			      c->buf->payload + c->buf->payload_len);
 
 	if (err)
 		return error_set(err == -EFAULT ? -ENODATA : err,
@@ -92,21 +167,20 @@ int capture_pages(struct capture *c, struct region *r, struct page_run run,
 				 "region %s was unmapped or cut short around "
 				 "0x%" PRIx64 " before it was saved",
 				 r->name, region_addr(r, run.first));
-	b->payload_len += run.count * PAGE_BYTES;
-	add_extent(b, r, run, FRAME_DATA);
+	kept = commit(c, r, run, FRAME_DATA);
 	stats_add(c->by_fault ? &g->stats.pages_by_fault
 			      : &g->stats.pages_by_sweep,
-		  run.count);
-	*waited |= mark_saved(g, r, run);
+		  kept);
+	count_saved(g, kept);
 	return 0;
 }
 
-void capture_absent(struct capture *c, struct region *r, struct page_run run,
-		    bool *waited)
+void capture_absent(struct capture *c, struct region *r, struct page_run run)
 {
-	add_extent(c->buf, r, run, FRAME_ABSENT);
-	stats_add(&c->g->stats.pages_absent, run.count);
-	*waited |= mark_saved(c->g, r, run);
+	uint64_t kept = commit(c, r, run, FRAME_ABSENT);
+
+	stats_add(&c->g->stats.pages_absent, kept);
+	count_saved(c->g, kept);
 }
 
 bool capture_is_huge(struct guest *g, struct region *r, uint64_t page)
@@ -137,16 +211,4 @@ struct page_run capture_unit(struct guest *g, struct region *r, uint64_t page)
 	if (capture_is_huge(g, r, page) && pages <= 1)
 		return region_block(r, page);
 	return (struct page_run){align_down(page, pages), pages};
-}
-
-bool capture_try_own(struct region *r, uint64_t page)
-{
-	return !atomic_exchange_explicit(&r->owned[region_block_slot(r, page)],
-					 true, memory_order_acquire);
-}
-
-void capture_disown(struct region *r, uint64_t page)
-{
-	atomic_store_explicit(&r->owned[region_block_slot(r, page)], false,
-			      memory_order_release);
 }

@@ -4,8 +4,9 @@
  * a buffer, marked saved.  Used by the fault thread and by the sweep, each with
  * a struct capture of its own.
  *
- * A buffer is taken before pages are claimed: whoever loses a claim waits for a
- * copy, never for a buffer.
+ * A buffer is taken before pages are claimed.  The sweep claims; the fault
+ * thread claims or steals (pagestate.h), so that it never waits for a copy of
+ * the sweep's, whose pages then drop out of the sweep's buffer.
  */
 #ifndef SNAP_CAPTURE_H
 #define SNAP_CAPTURE_H
@@ -30,18 +31,23 @@ uint64_t capture_room(const struct capture *c);
 int capture_reserve(struct capture *c, uint64_t pages);
 
 /**
- * Copy pages that the caller has claimed and mark them saved.  There must be
- * room.  *waited is set when a guest thread waits for one of them.
+ * The next run of [@first, @end) that is the caller's to copy: claimed by this
+ * call or, for the fault thread, stolen from the sweep.  Count 0 when nothing
+ * is left to take.
+ */
+struct page_run capture_take(struct capture *c, struct region *r,
+			     uint64_t first, uint64_t end);
+
+/**
+ * Copy pages that capture_take() gave and mark them saved.  There must be room.
  * 0, or -errno with the text set when they are not there any more; then they
  * stay COPYING and the snapshot has failed.
  */
-int capture_pages(struct capture *c, struct region *r, struct page_run run,
-		  bool *waited);
+int capture_pages(struct capture *c, struct region *r, struct page_run run);
 
-/** Note claimed pages as absent and mark them saved.  There must be room for
- * one page more. */
-void capture_absent(struct capture *c, struct region *r, struct page_run run,
-		    bool *waited);
+/** Note pages that capture_take() gave as absent and mark them saved.  There
+ * must be room for one page more. */
+void capture_absent(struct capture *c, struct region *r, struct page_run run);
 
 /** Hand what there is to the encoder. */
 void capture_submit(struct capture *c);
@@ -53,16 +59,5 @@ bool capture_is_huge(struct guest *g, struct region *r, uint64_t page);
 
 /** Pages around @page that must be taken together: a huge page or one page. */
 struct page_run capture_unit(struct guest *g, struct region *r, uint64_t page);
-
-/**
- * The right to claim pages of a huge page: one owner at a time, who then takes
- * or leaves all that is ARMED in it.  Without it the fault thread and the sweep
- * could each own a part, and the first to be done would open a part, which
- * splits the huge page.  Small pages (capture_unit() of one) need none.
- * True when it is the caller's, to be given back after the copy, which comes at
- * once: nobody may wait for anything but the copy while he has it.
- */
-bool capture_try_own(struct region *r, uint64_t page);
-void capture_disown(struct region *r, uint64_t page);
 
 #endif

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -39,54 +38,23 @@ void discard_close(struct discard *d)
 	d->tasks = -1;
 }
 
-/* The sweep may be copying a part: that ends by itself, in microseconds. */
-static int wait_saved(struct guest *g, struct region *r, struct page_run run)
-{
-	while (!pagestate_all_saved(&r->ps, run.first, run.count)) {
-		if (guest_stopping(g))
-			return -ECANCELED;
-		sched_yield();
-	}
-	return 0;
-}
-
-/* A run lies within one block, whose huge page the sweep may be copying. */
-static int own(struct guest *g, struct region *r, uint64_t page)
-{
-	while (!capture_try_own(r, page)) {
-		if (guest_stopping(g))
-			return -ECANCELED;
-		sched_yield();
-	}
-	return 0;
-}
-
-/* Claim and save what is ARMED in @run, which has one kind throughout. */
+/* Save what is not saved of @run, which has one kind throughout. */
 static int save_piece(struct discard *d, struct region *r, struct page_run run,
 		      bool present)
 {
-	uint64_t end = run.first + run.count;
-	bool waited = false;
+	uint64_t at = run.first, end = run.first + run.count;
 	int err = 0;
 
-	while (!err) {
-		run.first = pagestate_find(&r->ps, run.first, end, PAGE_ARMED);
-		if (run.first == end)
-			break;
-		run.count = min_u64(end - run.first, BLOCK_PAGES);
-		err = capture_reserve(d->capture, present ? run.count : 1);
+	while (!err && !pagestate_all_saved(&r->ps, at, end - at)) {
+		err = capture_reserve(d->capture, present ? end - at : 1);
 		if (err)
 			break;
-		err = own(d->capture->g, r, run.first);
-		if (err)
-			break;
-		run.count = pagestate_claim(&r->ps, run.first, run.count);
+		run = capture_take(d->capture, r, at, end);
 		if (run.count && present)
-			err = capture_pages(d->capture, r, run, &waited);
+			err = capture_pages(d->capture, r, run);
 		else if (run.count)
-			capture_absent(d->capture, r, run, &waited);
-		capture_disown(r, run.first);
-		run.first += run.count;
+			capture_absent(d->capture, r, run);
+		at = run.first + run.count;
 	}
 	return err;
 }
@@ -138,8 +106,6 @@ static int save_in_region(struct discard *d, struct region *r, uint64_t start,
 		run.count =
 			min_u64(stop, block.first + block.count) - run.first;
 		err = save_block(d, r, run);
-		if (!err)
-			err = wait_saved(d->capture->g, r, run);
 	}
 	return err;
 }

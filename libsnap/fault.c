@@ -3,7 +3,6 @@
 #include "fault.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +46,7 @@ struct fault_thread {
 	struct queue parked;	 /* wait for the kernel to let us unprotect */
 	uint64_t drained_ns;	 /* when the queue was last seen empty */
 	unsigned event_tries;	 /* looks at an event without its caller */
+	bool drops_memory;	 /* a thread was seen at it */
 	bool discard_blocked;	 /* an event waits for a buffer */
 };
 
@@ -80,73 +80,21 @@ static void too_many(struct fault_thread *t)
 		       "more than %u guest threads wait at once", QUEUE_MAX));
 }
 
-static bool unit_has(const struct region *r, struct page_run unit,
-		     enum page_state state)
-{
-	uint64_t end = unit.first + unit.count;
-
-	return pagestate_find(&r->ps, unit.first, end, state) < end;
-}
-
-/* Copy what is ARMED of a unit that nobody else is at. */
-static int copy_owned(struct fault_thread *t, struct region *r,
-		      struct page_run unit)
-{
-	uint64_t at = unit.first, end = unit.first + unit.count;
-	struct page_run run;
-	bool waited = false;
-	int err = 0;
-
-	while (!err) {
-		run.first = pagestate_find(&r->ps, at, end, PAGE_ARMED);
-		if (run.first == end)
-			break;
-		run.count = pagestate_claim(&r->ps, run.first, end - run.first);
-		if (run.count)
-			err = capture_pages(&t->capture, r, run, &waited);
-		at = run.first + run.count;
-	}
-	return err;
-}
-
-/* The same; when the sweep is at a huge page it takes all of it, soon. */
+/* Copy what is not saved of the unit. */
 static int copy_unit(struct fault_thread *t, struct region *r,
 		     struct page_run unit)
 {
-	int err;
+	uint64_t at = unit.first, end = unit.first + unit.count;
+	struct page_run run;
+	int err = 0;
 
-	if (unit.count == 1)
-		return copy_owned(t, r, unit);
-	while (!capture_try_own(r, unit.first)) {
-		if (guest_stopping(t->g))
-			return -ECANCELED;
-		if (!unit_has(r, unit, PAGE_ARMED))
-			return 0;
-		sched_yield();
+	while (!err && at < end) {
+		run = capture_take(&t->capture, r, at, end);
+		if (run.count)
+			err = capture_pages(&t->capture, r, run);
+		at = run.first + run.count;
 	}
-	err = copy_owned(t, r, unit);
-	capture_disown(r, unit.first);
 	return err;
-}
-
-/* Whether the sweep is copying a part of the unit; it has been told then that
- * somebody waits. */
-static bool sweep_is_at(struct region *r, struct page_run unit)
-{
-	uint64_t end = unit.first + unit.count, p = unit.first;
-
-	while ((p = pagestate_find(&r->ps, p, end, PAGE_COPYING)) < end)
-		if (pagestate_wait(&r->ps, p) == PAGE_COPYING)
-			return true;
-	return false;
-}
-
-/* The sweep is copying the page and will see that somebody waits. */
-static void leave_to_sweep(struct guest *g, struct pending p)
-{
-	uint64_t none = 0;
-
-	atomic_compare_exchange_strong(&g->waited_since_ns, &none, p.since);
 }
 
 /* A page that is saved: unprotect it, with its saved neighbours. */
@@ -194,19 +142,16 @@ static int handle_fault(struct fault_thread *t, struct pending p)
 		return 0;
 	}
 	page = (p.addr - r->start) >> PAGE_SHIFT;
-	unit = capture_unit(g, r, page);
 	/* A part of a huge page must not be opened alone: that splits it.  So
-	 * what a discard has left of it is taken too. */
-	if (unit_has(r, unit, PAGE_ARMED)) {
+	 * what a discard has left of it, or the sweep has in hand, is taken
+	 * too. */
+	unit = capture_unit(g, r, page);
+	if (!pagestate_all_saved(&r->ps, unit.first, unit.count)) {
 		err = capture_reserve(&t->capture, unit.count);
 		if (!err)
 			err = copy_unit(t, r, unit);
 		if (err)
 			return err;
-	}
-	if (sweep_is_at(r, unit)) {
-		leave_to_sweep(g, p);
-		return 0;
 	}
 	return open_around(t, r, page, p);
 }
@@ -290,26 +235,48 @@ static void judge_events(struct fault_thread *t, int n)
  * Read what may be read now: the faults that wait, or one event when there are
  * none and @events.  A larger read would go on to events that nobody has looked
  * at: the kernel gives faults first, then events (userfaultfd_ctx_read()).
+ * g->unprotect_lock is held, or see read_messages().
  * Returns how many, 0 when an event or nothing is next, or -errno.
  */
-static int read_messages(struct fault_thread *t, bool events)
+static int read_counted(struct fault_thread *t, bool events)
 {
 	struct guest *g = t->g;
 	uint64_t pending = 0;
 	int n;
 
 	stats_add(&g->stats.syscalls, 2);
-	pthread_mutex_lock(&g->unprotect_lock);
 	n = uffd_pending(g->fdinfo, &pending);
 	if (!n && (pending || events))
 		n = uffd_read(g->uffd, t->msgs,
 			      pending ? (unsigned)min_u64(pending, READ_MAX)
 				      : 1);
 	judge_events(t, n);
-	pthread_mutex_unlock(&g->unprotect_lock);
 	if (pending < READ_MAX)
 		t->drained_ns = now_ns();
 	return n == -EAGAIN ? 0 : n;
+}
+
+/*
+ * The sweep may hold the lock over a whole unprotect, and be preempted in it; a
+ * guest thread must not wait for that.  As long as this guest has not dropped
+ * any memory the lock is not waited for: what it guards against is an event
+ * that comes between the count and the read, in the very moment in which the
+ * sweep wakes a counted waiter, and judge_events() finds that out.
+ */
+static int read_messages(struct fault_thread *t, bool events)
+{
+	struct guest *g = t->g;
+	bool locked = true;
+	int n;
+
+	if (t->drops_memory || events || !guest_capturing(g))
+		pthread_mutex_lock(&g->unprotect_lock);
+	else
+		locked = !pthread_mutex_trylock(&g->unprotect_lock);
+	n = read_counted(t, events);
+	if (locked)
+		pthread_mutex_unlock(&g->unprotect_lock);
+	return n;
 }
 
 /* No fault waits, so an event is next: first save what it will drop. */
@@ -317,6 +284,7 @@ static int read_event(struct fault_thread *t)
 {
 	int err = guest_capturing(t->g) ? discard_save(&t->discard) : 0;
 
+	t->drops_memory |= t->discard.callers != 0;
 	t->discard_blocked = err == -EAGAIN;
 	if (t->discard_blocked)
 		return 0;

@@ -4,10 +4,10 @@
  *
  * How it works.  Read many messages, claim, copy into a buffer, mark saved,
  * unprotect (which wakes), next.  What it must not do is wait: a page that the
- * sweep is copying is left to the sweep, which then unprotects at once; an
- * unprotect that the kernel refuses while mappings change (EAGAIN) is parked
- * until the event behind it has been read; a fault that finds no buffer queues
- * in order until the pool has one.
+ * sweep is copying is stolen from it (pagestate.h); an unprotect that the
+ * kernel refuses while mappings change (EAGAIN) is parked until the event
+ * behind it has been read; a fault that finds no buffer queues in order until
+ * the pool has one.
  */
 #ifndef SNAP_FAULT_H
 #define SNAP_FAULT_H

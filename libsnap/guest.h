@@ -44,8 +44,6 @@ struct guest {
 	atomic_bool stop;	  /* give up: nothing more is captured */
 	int stop_fd;		  /* readable when the fault thread is to end */
 	_Atomic uint64_t last_fault_ns;
-	_Atomic uint64_t waited_since_ns; /* oldest fault that waits for a copy
-					   * of the sweep's, 0: none */
 };
 
 static inline bool guest_stopping(const struct guest *g)

@@ -93,48 +93,95 @@ uint64_t pagestate_claim(struct pagestate *ps, uint64_t first, uint64_t max)
 	return p - first;
 }
 
-bool pagestate_saved(struct pagestate *ps, uint64_t first, uint64_t count)
+/* Steal within one word, like claim_in_word(). */
+static uint64_t steal_in_word(_Atomic uint64_t *word, uint64_t first,
+			      uint64_t end)
 {
-	uint64_t end = first + count, p = first, part, q, old, new;
-	bool waited = false;
-
-	for (; p < end; p = part) {
-		_Atomic uint64_t *word = &ps->words[p / PER_WORD];
-		unsigned flags;
-
-		part = word_end(p, end);
-		old = atomic_load_explicit(word, memory_order_relaxed);
-		do {
-			new = old;
-			flags = 0;
-			for (q = p; q < part; q++) {
-				assert((nibble(old, q) & STATE_MASK) ==
-				       PAGE_COPYING);
-				flags |= nibble(old, q) & PAGE_WAITED;
-				new = with_nibble(new, q, PAGE_SAVED);
-			}
-		} while (!atomic_compare_exchange_weak_explicit(
-			word, &old, new, memory_order_acq_rel,
-			memory_order_relaxed));
-		waited |= flags != 0;
-	}
-	return waited;
-}
-
-enum page_state pagestate_wait(struct pagestate *ps, uint64_t page)
-{
-	_Atomic uint64_t *word = &ps->words[page / PER_WORD];
-	uint64_t old = atomic_load_explicit(word, memory_order_acquire);
-	unsigned state;
+	uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+	uint64_t new, p;
 
 	do {
-		state = nibble(old, page) & STATE_MASK;
-		if (state != PAGE_COPYING)
-			return (enum page_state)state;
+		new = old;
+		for (p = first; p < end && nibble(old, p) == PAGE_COPYING; p++)
+			new = with_nibble(new, p, PAGE_COPYING | PAGE_STOLEN);
+		if (p == first)
+			return 0;
 	} while (!atomic_compare_exchange_weak_explicit(
-		word, &old, with_nibble(old, page, PAGE_COPYING | PAGE_WAITED),
-		memory_order_acq_rel, memory_order_acquire));
-	return PAGE_COPYING;
+		word, &old, new, memory_order_acq_rel, memory_order_relaxed));
+	return p - first;
+}
+
+uint64_t pagestate_steal(struct pagestate *ps, uint64_t first, uint64_t max)
+{
+	uint64_t end = min_u64(first + max, ps->pages), p = first, part, n;
+
+	while (p < end) {
+		part = word_end(p, end);
+		n = steal_in_word(&ps->words[p / PER_WORD], p, part);
+		p += n;
+		if (p < part)
+			break;
+	}
+	return p - first;
+}
+
+/* What becomes of a nibble when its owner is done; *lost: it was not his. */
+static unsigned after_copy(unsigned old, bool may_lose, bool *lost)
+{
+	*lost = may_lose && (old & PAGE_STOLEN);
+	if (*lost)
+		return old & STATE_MASK; /* the thief's business from now on */
+	assert((old & STATE_MASK) == PAGE_COPYING);
+	return (old & PAGE_STOLEN) | PAGE_SAVED;
+}
+
+/* One word; returns a bit for each page of [@first, @end) that was lost. */
+static uint64_t saved_in_word(_Atomic uint64_t *word, uint64_t first,
+			      uint64_t end, bool may_lose)
+{
+	uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+	uint64_t new, p, bits;
+	bool lost;
+
+	do {
+		new = old;
+		bits = 0;
+		for (p = first; p < end; p++) {
+			new = with_nibble(
+				new, p,
+				after_copy(nibble(old, p), may_lose, &lost));
+			bits |= (uint64_t)lost << (p - first);
+		}
+	} while (!atomic_compare_exchange_weak_explicit(
+		word, &old, new, memory_order_acq_rel, memory_order_relaxed));
+	return bits;
+}
+
+void pagestate_saved(struct pagestate *ps, uint64_t first, uint64_t count)
+{
+	uint64_t end = first + count, p = first, part;
+
+	for (; p < end; p = part) {
+		part = word_end(p, end);
+		saved_in_word(&ps->words[p / PER_WORD], p, part, false);
+	}
+}
+
+uint64_t pagestate_saved_or_lost(struct pagestate *ps, uint64_t first,
+				 uint64_t count, uint64_t *lost)
+{
+	uint64_t end = first + count, p = first, part, bits, at, sum = 0;
+
+	for (; p < end; p = part) {
+		part = word_end(p, end);
+		bits = saved_in_word(&ps->words[p / PER_WORD], p, part, true);
+		at = p - first;
+		sum += (uint64_t)__builtin_popcountll(bits);
+		lost[at / 64] |= bits << at % 64;
+		if (at % 64 > 64 - PER_WORD && bits >> (64 - at % 64))
+			lost[at / 64 + 1] |= bits >> (64 - at % 64);
+	}
+	return sum;
 }
 
 void pagestate_open(struct pagestate *ps, uint64_t first, uint64_t count)
@@ -149,8 +196,8 @@ void pagestate_open(struct pagestate *ps, uint64_t first, uint64_t count)
 		do {
 			new = old;
 			for (q = p; q < part; q++)
-				if (nibble(old, q) == PAGE_SAVED)
-					new = with_nibble(new, q, PAGE_OPEN);
+				if ((nibble(old, q) & STATE_MASK) == PAGE_SAVED)
+					new |= with_nibble(0, q, PAGE_OPEN);
 		} while (!atomic_compare_exchange_weak_explicit(
 			word, &old, new, memory_order_acq_rel,
 			memory_order_relaxed));

@@ -4,14 +4,18 @@
  *
  *   ARMED --claim--> COPYING --saved--> SAVED --open--> OPEN
  *
- * How it works.  Whoever moves a page from ARMED to COPYING owns its copy; the
- * other one sees COPYING and, if a guest thread waits for the page, leaves
- * PAGE_WAITED behind, which makes the owner unprotect at once instead of
- * waiting for a large run.  SAVED is set with release order after the copy and
- * read with acquire order before an unprotect: a page is unprotected only when
- * its copy is in a buffer.  OPEN is set before the ioctl that unprotects, so a
- * fault on an OPEN page may be early: it is answered by unprotecting again,
- * which is harmless.
+ * How it works.  Whoever moves a page from ARMED to COPYING owns its copy.  The
+ * sweep claims long runs and may be preempted with them in its hands; a guest
+ * thread that faults on such a page must not wait for that.  So the fault
+ * thread, and nobody else, may steal a COPYING page: it leaves PAGE_STOLEN
+ * behind and copies the page once more, which gives the same bytes as long as
+ * the page is protected.  The sweep learns of it when it is done and drops its
+ * own copy, which may be torn by then.
+ *
+ * SAVED is set with release order after the copy and read with acquire order
+ * before an unprotect: a page is unprotected only when its copy is in a buffer.
+ * OPEN is set before the ioctl that unprotects, so a fault on an OPEN page may
+ * be early: it is answered by unprotecting again, which is harmless.
  */
 #ifndef SNAP_PAGESTATE_H
 #define SNAP_PAGESTATE_H
@@ -28,8 +32,8 @@ enum page_state {
 	PAGE_OPEN = 3,
 };
 
-/* Beside PAGE_COPYING: a guest thread waits for this page. */
-#define PAGE_WAITED 4u
+/* The fault thread took the page from its claimer, who does not know yet. */
+#define PAGE_STOLEN 4u
 
 struct pagestate {
 	_Atomic uint64_t *words; /* 16 pages each */
@@ -46,12 +50,18 @@ enum page_state pagestate_get(const struct pagestate *ps, uint64_t page);
  * how many are the caller's now. */
 uint64_t pagestate_claim(struct pagestate *ps, uint64_t first, uint64_t max);
 
-/** The caller's COPYING pages become SAVED.  True when somebody waits. */
-bool pagestate_saved(struct pagestate *ps, uint64_t first, uint64_t count);
+/** Take pages from @first on, @max at most, from the sweep that is COPYING
+ * them.  Returns how many are the caller's now.  The fault thread only. */
+uint64_t pagestate_steal(struct pagestate *ps, uint64_t first, uint64_t max);
 
-/** What state @page is in; if it is COPYING its owner is told that a guest
- * thread waits, atomically with the look. */
-enum page_state pagestate_wait(struct pagestate *ps, uint64_t page);
+/** The caller's COPYING pages, claimed or stolen, become SAVED. */
+void pagestate_saved(struct pagestate *ps, uint64_t first, uint64_t count);
+
+/** The same for a claimer who may have been stolen from: bit i of @lost is set
+ * for each page @first + i that is not his any more; @lost has a bit for each
+ * of @count pages and is zero before.  Returns how many were lost. */
+uint64_t pagestate_saved_or_lost(struct pagestate *ps, uint64_t first,
+				 uint64_t count, uint64_t *lost);
 
 /** SAVED pages of the range become OPEN; others stay. */
 void pagestate_open(struct pagestate *ps, uint64_t first, uint64_t count);

@@ -103,8 +103,7 @@ static int prepare_region(struct guest *g, struct region *r)
 	if (err)
 		return err;
 	r->blocks = calloc(blocks + 1, sizeof(*r->blocks));
-	r->owned = calloc(blocks + 1, sizeof(*r->owned));
-	if (!r->blocks || !r->owned)
+	if (!r->blocks)
 		return error_nomem("block kinds");
 	atomic_fetch_add(&g->unsaved, region_pages(r));
 	target_map(&g->target, r);

@@ -44,7 +44,6 @@ struct region {
 	bool registered;
 	struct pagestate ps;
 	_Atomic uint8_t *blocks; /* enum block_kind, by 2 MiB of address */
-	atomic_bool *owned;	 /* somebody copies a huge page there */
 };
 
 struct region_table {
@@ -91,7 +90,7 @@ struct page_run {
 /** The pages of @r in the 2 MiB of address space that hold @page. */
 struct page_run region_block(const struct region *r, uint64_t page);
 
-/** The slot of r->blocks and r->owned for @page. */
+/** The slot of r->blocks for @page. */
 static inline size_t region_block_slot(const struct region *r, uint64_t page)
 {
 	return region_addr(r, page) / BLOCK_BYTES - r->start / BLOCK_BYTES;

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -33,7 +32,6 @@ struct sweep {
 	struct page_run data;	/* of a shared region: known run with data */
 	uint64_t data_from;	/* ... and from where on it is known */
 	uint64_t pending_since; /* oldest saved page not opened, 0: none */
-	bool waited;		/* ... and a guest thread waits for one */
 	struct residency_run runs[BLOCK_PAGES];
 	struct piece pieces[2 * BLOCK_PAGES + 1];
 	unsigned piece_count;
@@ -44,15 +42,6 @@ static void nap(unsigned us)
 	struct timespec t = {0, (long)us * 1000};
 
 	nanosleep(&t, NULL);
-}
-
-/* A fault that lost its claim to the sweep has been answered. */
-static void note_wait_ended(struct guest *g)
-{
-	uint64_t since = atomic_exchange(&g->waited_since_ns, 0);
-
-	if (since)
-		histogram_add(&g->stats.fault_ns, now_ns() - since);
 }
 
 /* Unprotect what is saved in [@from, @end). */
@@ -80,9 +69,6 @@ static int open_saved(struct sweep *s, uint64_t from, uint64_t end)
 			return err == -EAGAIN ? -ECANCELED : err;
 		from = run.first + run.count;
 	}
-	if (s->waited)
-		note_wait_ended(g);
-	s->waited = false;
 	return 0;
 }
 
@@ -192,7 +178,8 @@ static uint64_t step_pages(struct sweep *s, uint64_t first, uint64_t end,
 	return min_u64(end - first, STEP_PAGES_BUSY);
 }
 
-/* A huge page that is saved in part must not be opened in part. */
+/* A huge page that is saved in part must not be opened in part; who saves the
+ * rest opens it. */
 static bool may_open(struct sweep *s, struct page_run block)
 {
 	return !capture_is_huge(s->g, s->r, block.first) ||
@@ -211,30 +198,6 @@ static int reserve(struct sweep *s, uint64_t pages, uint64_t at)
 	return err ? err : capture_reserve(&s->capture, pages);
 }
 
-/* Claim, copy and mark, alone at it if it is a huge page. */
-static int take(struct sweep *s, struct page_run *run, bool present)
-{
-	bool huge = capture_is_huge(s->g, s->r, run->first);
-	uint64_t first = run->first;
-	int err = 0;
-
-	while (huge && !capture_try_own(s->r, first)) {
-		if (guest_stopping(s->g))
-			return -ECANCELED;
-		sched_yield();
-	}
-	run->count = pagestate_claim(&s->r->ps, first, run->count);
-	if (run->count && !s->pending_since)
-		s->pending_since = now_ns();
-	if (run->count && present)
-		err = capture_pages(&s->capture, s->r, *run, &s->waited);
-	else if (run->count)
-		capture_absent(&s->capture, s->r, *run, &s->waited);
-	if (huge)
-		capture_disown(s->r, first);
-	return err;
-}
-
 /* Take one step in [first, end), all of one kind.  *next: where to go on. */
 static int step(struct sweep *s, const struct piece *p, uint64_t first,
 		uint64_t *next)
@@ -247,17 +210,23 @@ static int step(struct sweep *s, const struct piece *p, uint64_t first,
 	*next = first;
 	if (first == end)
 		return 0;
-	run.first = first;
-	run.count = p->present ? step_pages(s, first, end, now) : end - first;
-	err = reserve(s, p->present ? run.count : 1, first);
+	end = first +
+	      (p->present ? step_pages(s, first, end, now) : end - first);
+	err = reserve(s, p->present ? end - first : 1, first);
 	if (err)
 		return err;
-	err = take(s, &run, p->present);
+	run = capture_take(&s->capture, s->r, first, end);
 	*next = run.first + run.count;
-	if (err || !run.count)
-		return err;
-	if (!s->waited && !coalesce_due(s->pending_since, now_ns()))
+	if (!run.count)
 		return 0;
+	if (!s->pending_since)
+		s->pending_since = now;
+	if (p->present)
+		err = capture_pages(&s->capture, s->r, run);
+	else
+		capture_absent(&s->capture, s->r, run);
+	if (err || !coalesce_due(s->pending_since, now_ns()))
+		return err;
 	return may_open(s, block) ? open_saved(s, block.first, *next) : 0;
 }
 
@@ -275,8 +244,9 @@ static int sweep_block(struct sweep *s, struct page_run block)
 			err = guest_stopping(s->g) ? -ECANCELED
 						   : step(s, p, at, &at);
 	}
-	return err ? err
-		   : open_saved(s, block.first, block.first + block.count);
+	if (err || !may_open(s, block))
+		return err;
+	return open_saved(s, block.first, block.first + block.count);
 }
 
 static int sweep_region(struct sweep *s, struct region *r)

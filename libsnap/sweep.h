@@ -5,8 +5,8 @@
  * How it works.  Block by block of 2 MiB: look what is there, take a buffer,
  * claim a step, copy it, mark it saved; when the block is done unprotect what
  * was saved in it in one call.  While faults come in the steps are short, so
- * that a guest thread that loses a claim waits for a few microseconds of
- * copying; when nobody faults a step is the whole block.
+ * that the fault thread seldom has to copy once more what the sweep has in
+ * hand; when nobody faults a step is the whole block.
  */
 #ifndef SNAP_SWEEP_H
 #define SNAP_SWEEP_H

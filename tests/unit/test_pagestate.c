@@ -61,16 +61,71 @@ static void a_claim_ends_with_the_region(void **state)
 	assert_int_equal(pagestate_claim(&ps, 90, 512), 10);
 }
 
-static void a_waiter_is_told_of_once_and_only_while_the_copy_runs(void **state)
+static void
+only_a_page_that_is_being_copied_can_be_stolen_and_once(void **state)
 {
 	(void)state;
-	assert_int_equal(pagestate_wait(&ps, 5), PAGE_ARMED);
+	assert_int_equal(pagestate_steal(&ps, 5, 1), 0);
 	assert_int_equal(pagestate_claim(&ps, 0, 32), 32);
-	assert_int_equal(pagestate_wait(&ps, 5), PAGE_COPYING);
-	assert_int_equal(pagestate_get(&ps, 5), PAGE_COPYING);
-	assert_true(pagestate_saved(&ps, 0, 16));
-	assert_false(pagestate_saved(&ps, 16, 16));
-	assert_int_equal(pagestate_wait(&ps, 5), PAGE_SAVED);
+	assert_int_equal(pagestate_steal(&ps, 30, 10), 2);
+	assert_int_equal(pagestate_steal(&ps, 30, 1), 0);
+	assert_int_equal(pagestate_get(&ps, 30), PAGE_COPYING);
+	pagestate_saved(&ps, 0, 30);
+	assert_int_equal(pagestate_steal(&ps, 5, 1), 0);
+}
+
+static void the_claimer_loses_what_a_thief_has_saved_already(void **state)
+{
+	uint64_t lost[2] = {0};
+
+	(void)state;
+	pagestate_claim(&ps, 0, 80);
+	assert_int_equal(pagestate_steal(&ps, 3, 1), 1);
+	assert_int_equal(pagestate_steal(&ps, 60, 10), 10);
+	pagestate_saved(&ps, 3, 1);
+	pagestate_saved(&ps, 60, 10);
+	pagestate_open(&ps, 60, 5);
+	assert_int_equal(pagestate_saved_or_lost(&ps, 0, 80, lost), 11);
+	assert_int_equal(lost[0], (uint64_t)1 << 3 | (uint64_t)0xf << 60);
+	assert_int_equal(lost[1], 0x3f);
+	assert_int_equal(pagestate_get(&ps, 3), PAGE_SAVED);
+	assert_int_equal(pagestate_get(&ps, 60), PAGE_OPEN);
+	assert_int_equal(pagestate_get(&ps, 65), PAGE_SAVED);
+	assert_true(pagestate_all_saved(&ps, 0, 80));
+}
+
+static void the_claimer_leaves_what_a_thief_still_copies(void **state)
+{
+	uint64_t lost[1] = {0};
+
+	(void)state;
+	pagestate_claim(&ps, 10, 20);
+	assert_int_equal(pagestate_steal(&ps, 12, 2), 2);
+	assert_int_equal(pagestate_saved_or_lost(&ps, 10, 20, lost), 2);
+	assert_int_equal(lost[0], 0xc);
+	assert_int_equal(pagestate_get(&ps, 12), PAGE_COPYING);
+	assert_int_equal(pagestate_get(&ps, 14), PAGE_SAVED);
+	pagestate_saved(&ps, 12, 2);
+	assert_true(pagestate_all_saved(&ps, 10, 20));
+}
+
+static void the_bits_of_lost_pages_fit_any_start(void **state)
+{
+	(void)state;
+	for (uint64_t first = 0; first < 20; first++) {
+		uint64_t lost[2] = {0};
+
+		pagestate_free(&ps);
+		assert_int_equal(pagestate_init(&ps, PAGES), 0);
+		pagestate_claim(&ps, first, 80);
+		for (uint64_t i = 0; i < 80; i += 7)
+			assert_int_equal(pagestate_steal(&ps, first + i, 1), 1);
+		assert_int_equal(pagestate_saved_or_lost(&ps, first, 80, lost),
+				 12);
+		for (uint64_t i = 0; i < 80; i++)
+			assert_int_equal(lost[i / 64] >> i % 64 & 1,
+					 i % 7 == 0);
+	}
 }
 
 static void only_saved_pages_are_opened(void **state)
@@ -154,7 +209,10 @@ int main(void)
 		with_pages(a_claim_ends_at_the_first_page_that_is_taken),
 		with_pages(a_claim_ends_with_the_region),
 		with_pages(
-			a_waiter_is_told_of_once_and_only_while_the_copy_runs),
+			only_a_page_that_is_being_copied_can_be_stolen_and_once),
+		with_pages(the_claimer_loses_what_a_thief_has_saved_already),
+		with_pages(the_claimer_leaves_what_a_thief_still_copies),
+		with_pages(the_bits_of_lost_pages_fit_any_start),
 		with_pages(only_saved_pages_are_opened),
 		with_pages(a_run_and_a_search_stop_where_the_state_changes),
 		with_pages(claims_of_racing_threads_add_up),
