@@ -275,6 +275,8 @@ static void *worker_main(void *arg)
 	struct buf *b;
 	int err;
 
+	thread_background();
+
 	while ((b = next_buf(e))) {
 		err = encode(k, b);
 		if (err && err != -ECANCELED)

@@ -234,6 +234,8 @@ static void *session_thread(void *arg)
 	enum snap_state end = SNAP_STATE_COMPLETE;
 	int err = -ECANCELED;
 
+	thread_background();
+
 	if (wait_for_go(s)) {
 		err = run_snapshot(s);
 		if (err)

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "error.h"
 
@@ -22,6 +23,12 @@ int thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
 				 "cannot start thread %s", name);
 	pthread_setname_np(*out, name);
 	return 0;
+}
+
+void thread_background(void)
+{
+	/* 0 is the calling thread alone, against POSIX: kernel/sys.c. */
+	setpriority(PRIO_PROCESS, 0, 19);
 }
 
 unsigned thread_cpus(void)

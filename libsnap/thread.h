@@ -14,6 +14,13 @@
 int thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
 		 void *arg);
 
+/**
+ * The calling thread works in the background: it takes the lowest ordinary
+ * priority, so that guest threads and the fault thread are preferred to it on a
+ * busy machine. Nobody may wait for such a thread but for buffers.
+ */
+void thread_background(void);
+
 /** CPUs this process may run on, at least 1. */
 unsigned thread_cpus(void);
 
