@@ -18,13 +18,20 @@
 /** How long a saved page may stay protected for the sake of a larger run. */
 #define COALESCE_DEADLINE_NS 2000000u
 
-/** The first run of SAVED pages in [@from, @end); count 0 when there is none. */
-struct page_run coalesce_next(const struct pagestate *ps, uint64_t from,
+/**
+ * What to unprotect first in [@from, @end): a run of SAVED pages within one
+ * block.  A huge page is taken whole, also what is OPEN of it already, since a
+ * part of it would split it, or be refused if it is hugetlb; as long as it is
+ * saved in part only it is passed over, and who saves the rest opens it.
+ * Count 0 when there is nothing.
+ */
+struct page_run coalesce_next(const struct region *r, uint64_t from,
 			      uint64_t end);
 
 /** The run of SAVED pages around @page within its 2 MiB block: what to
  * unprotect when a guest thread waits for @page.  At least @page itself, also
- * when it is OPEN already. */
+ * when it is OPEN already; the whole block if it is a huge page, all of which
+ * must be saved. */
 struct page_run coalesce_around(const struct region *r, uint64_t page);
 
 /** Whether saved pages that have waited since @since must not wait on. */

@@ -102,12 +102,8 @@ static int open_around(struct fault_thread *t, struct region *r, uint64_t page,
 		       struct pending p)
 {
 	struct guest *g = t->g;
-	struct page_run unit = capture_unit(g, r, page);
-	int err;
+	int err = protect_open(g, r, coalesce_around(r, page));
 
-	if (unit.count == 1)
-		unit = coalesce_around(r, page);
-	err = protect_open(g, r, unit);
 	if (err == -EAGAIN) {
 		if (!queue_push(&t->parked, p))
 			too_many(t);

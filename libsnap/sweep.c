@@ -53,7 +53,7 @@ static int open_saved(struct sweep *s, uint64_t from, uint64_t end)
 
 	s->pending_since = 0;
 	for (;;) {
-		run = coalesce_next(&s->r->ps, from, end);
+		run = coalesce_next(s->r, from, end);
 		if (!run.count)
 			break;
 		do {
@@ -178,22 +178,13 @@ static uint64_t step_pages(struct sweep *s, uint64_t first, uint64_t end,
 	return min_u64(end - first, STEP_PAGES_BUSY);
 }
 
-/* A huge page that is saved in part must not be opened in part; who saves the
- * rest opens it. */
-static bool may_open(struct sweep *s, struct page_run block)
-{
-	return !capture_is_huge(s->g, s->r, block.first) ||
-	       pagestate_all_saved(&s->r->ps, block.first, block.count);
-}
-
 /* Room for @pages.  To wait for a buffer with saved pages still protected would
  * make the guest wait for the disk: they are opened first. */
 static int reserve(struct sweep *s, uint64_t pages, uint64_t at)
 {
 	int err = 0;
 
-	if (s->pending_since && capture_room(&s->capture) < pages &&
-	    may_open(s, region_block(s->r, at)))
+	if (s->pending_since && capture_room(&s->capture) < pages)
 		err = open_saved(s, region_block(s->r, at).first, at);
 	return err ? err : capture_reserve(&s->capture, pages);
 }
@@ -227,7 +218,7 @@ static int step(struct sweep *s, const struct piece *p, uint64_t first,
 		capture_absent(&s->capture, s->r, run);
 	if (err || !coalesce_due(s->pending_since, now_ns()))
 		return err;
-	return may_open(s, block) ? open_saved(s, block.first, *next) : 0;
+	return open_saved(s, block.first, *next);
 }
 
 static int sweep_block(struct sweep *s, struct page_run block)
@@ -244,9 +235,8 @@ static int sweep_block(struct sweep *s, struct page_run block)
 			err = guest_stopping(s->g) ? -ECANCELED
 						   : step(s, p, at, &at);
 	}
-	if (err || !may_open(s, block))
-		return err;
-	return open_saved(s, block.first, block.first + block.count);
+	return err ? err
+		   : open_saved(s, block.first, block.first + block.count);
 }
 
 static int sweep_region(struct sweep *s, struct region *r)

@@ -16,6 +16,7 @@
 #define PAGES (BLOCK_PAGES * 2 + BLOCK_PAGES / 2)
 
 static struct region r;
+static _Atomic uint8_t kinds[4];
 
 static int setup(void **state)
 {
@@ -24,6 +25,8 @@ static int setup(void **state)
 	r.start = START;
 	r.length = PAGES * PAGE_BYTES;
 	r.page_size = PAGE_BYTES;
+	memset((void *)kinds, BLOCK_SMALL, sizeof(kinds));
+	r.blocks = kinds;
 	return pagestate_init(&r.ps, PAGES);
 }
 
@@ -59,7 +62,7 @@ static void blocks_follow_the_address_not_the_region(void **state)
 static void nothing_saved_gives_no_range(void **state)
 {
 	(void)state;
-	assert_int_equal(coalesce_next(&r.ps, 0, PAGES).count, 0);
+	assert_int_equal(coalesce_next(&r, 0, PAGES).count, 0);
 }
 
 static void a_whole_block_is_one_range(void **state)
@@ -68,7 +71,7 @@ static void a_whole_block_is_one_range(void **state)
 
 	(void)state;
 	save(block.first, block.count);
-	assert_run(coalesce_next(&r.ps, block.first, block.first + block.count),
+	assert_run(coalesce_next(&r, block.first, block.first + block.count),
 		   block.first, BLOCK_PAGES);
 }
 
@@ -77,8 +80,8 @@ static void a_range_holds_no_page_that_is_open(void **state)
 	(void)state;
 	save(0, 100);
 	pagestate_open(&r.ps, 40, 1);
-	assert_run(coalesce_next(&r.ps, 0, PAGES), 0, 40);
-	assert_run(coalesce_next(&r.ps, 40, PAGES), 41, 59);
+	assert_run(coalesce_next(&r, 0, PAGES), 0, 40);
+	assert_run(coalesce_next(&r, 40, PAGES), 41, 59);
 }
 
 static void a_range_holds_no_page_that_is_not_saved(void **state)
@@ -87,8 +90,8 @@ static void a_range_holds_no_page_that_is_not_saved(void **state)
 	save(0, 10);
 	assert_int_equal(pagestate_claim(&r.ps, 10, 1), 1);
 	save(11, 5);
-	assert_run(coalesce_next(&r.ps, 0, PAGES), 0, 10);
-	assert_run(coalesce_next(&r.ps, 10, PAGES), 11, 5);
+	assert_run(coalesce_next(&r, 0, PAGES), 0, 10);
+	assert_run(coalesce_next(&r, 10, PAGES), 11, 5);
 }
 
 static void a_waiter_takes_its_saved_neighbours_along(void **state)
@@ -115,6 +118,50 @@ static void a_waiter_on_an_open_page_gets_that_page(void **state)
 	assert_run(coalesce_around(&r, 7), 7, 1);
 }
 
+/* The block that begins at the region's half-block. */
+static struct page_run huge_block(void)
+{
+	struct page_run block = region_block(&r, BLOCK_PAGES / 2);
+
+	atomic_store(region_block_kind(&r, block.first), BLOCK_HUGE);
+	return block;
+}
+
+static void a_huge_page_is_one_range_though_a_part_is_open(void **state)
+{
+	struct page_run block = huge_block();
+
+	(void)state;
+	save(block.first, block.count);
+	pagestate_open(&r.ps, block.first, 16);
+	pagestate_open(&r.ps, block.first + 100, 32);
+	assert_run(coalesce_next(&r, block.first + 8, PAGES), block.first,
+		   block.count);
+	assert_run(coalesce_around(&r, block.first + 5), block.first,
+		   block.count);
+}
+
+static void a_huge_page_saved_in_part_gives_no_range(void **state)
+{
+	struct page_run block = huge_block();
+
+	(void)state;
+	save(block.first, block.count - 1);
+	assert_int_equal(coalesce_next(&r, 0, PAGES).count, 0);
+	save(block.first + block.count + 3, 2);
+	assert_run(coalesce_next(&r, 0, PAGES), block.first + block.count + 3,
+		   2);
+}
+
+static void a_range_ends_with_its_block(void **state)
+{
+	(void)state;
+	save(0, PAGES);
+	assert_run(coalesce_next(&r, 0, PAGES), 0, BLOCK_PAGES / 2);
+	assert_run(coalesce_next(&r, BLOCK_PAGES / 2, PAGES), BLOCK_PAGES / 2,
+		   BLOCK_PAGES);
+}
+
 static void a_deadline_comes_when_it_is_reached(void **state)
 {
 	(void)state;
@@ -135,6 +182,9 @@ int main(void)
 		with_region(a_waiter_takes_its_saved_neighbours_along),
 		with_region(a_waiter_does_not_reach_into_the_next_block),
 		with_region(a_waiter_on_an_open_page_gets_that_page),
+		with_region(a_huge_page_is_one_range_though_a_part_is_open),
+		with_region(a_huge_page_saved_in_part_gives_no_range),
+		with_region(a_range_ends_with_its_block),
 		with_region(a_deadline_comes_when_it_is_reached),
 	};
 
