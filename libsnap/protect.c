@@ -232,22 +232,26 @@ int protect_open(struct guest *g, struct region *r, struct page_run run)
 	return 0;
 }
 
-/* Unregistering clears every mark and wakes every waiter
- * (fs/userfaultfd.c: userfaultfd_unregister()). */
+/* Of address space unregistered at once. */
+#define RELEASE_SLICE (16 * MIB)
+
+/*
+ * Unregistering clears every mark and wakes every waiter, with the address
+ * space locked for writing meanwhile (fs/userfaultfd.c:
+ * userfaultfd_unregister()): so it goes in slices.  They end at huge pages'
+ * borders, as the mapping is cut there for the moment, and a part that was
+ * unmapped costs no more than its slice.
+ */
 static void unregister(struct guest *g, struct region *r)
 {
-	uint64_t at, half;
+	uint64_t at, end;
 
 	if (!r->registered)
 		return;
 	r->registered = false;
-	if (!uffd_unregister(g->uffd, r->start, r->length))
-		return;
-	/* A part was unmapped, and where a stranger's mapping took its place
-	 * the kernel refuses the whole: take it by blocks. */
-	for (at = r->start; at < region_end(r); at += half) {
-		half = min_u64(BLOCK_BYTES, region_end(r) - at);
-		uffd_unregister(g->uffd, at, half);
+	for (at = r->start; at < region_end(r); at = end) {
+		end = min_u64(align_up(at + 1, RELEASE_SLICE), region_end(r));
+		uffd_unregister(g->uffd, at, end - at);
 	}
 }
 

@@ -231,10 +231,7 @@ static int run_snapshot(struct snap *s)
 static void *session_thread(void *arg)
 {
 	struct snap *s = arg;
-	enum snap_state end = SNAP_STATE_COMPLETE;
 	int err = -ECANCELED;
-
-	thread_background();
 
 	if (wait_for_go(s)) {
 		err = run_snapshot(s);
@@ -244,12 +241,17 @@ static void *session_thread(void *arg)
 	take_down(s);
 	pthread_mutex_lock(&s->lock);
 	s->end_ns = now_ns();
-	/* A cancel that came when the image had its name came too late. */
 	if (err)
-		end = s->err == -ECANCELED ? SNAP_STATE_CANCELLED
-					   : SNAP_STATE_FAILED;
+		s->state = s->err == -ECANCELED ? SNAP_STATE_CANCELLED
+						: SNAP_STATE_FAILED;
+	else
+		s->state = SNAP_STATE_COMPLETE;
+	/* A cancel that came when the image had its name came too late. */
+	if (!err)
+		s->err = 0;
+	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
-	set_state(s, end);
+	notify(s);
 	return NULL;
 }
 

@@ -9,7 +9,9 @@
  * noted by session_fail(), which never blocks; the session's thread sees it and
  * takes everything down, the guest first.
  *
- * struct snap's lock guards what is below it; it is a leaf.
+ * struct snap's lock guards what is below it.  The locks of the pool and of the
+ * writer are taken inside it, so no thread reports a failure with one of them
+ * held.
  */
 #ifndef SNAP_SESSION_H
 #define SNAP_SESSION_H

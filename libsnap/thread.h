@@ -15,9 +15,11 @@ int thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
 		 void *arg);
 
 /**
- * The calling thread works in the background: it takes the lowest ordinary
- * priority, so that guest threads and the fault thread are preferred to it on a
- * busy machine. Nobody may wait for such a thread but for buffers.
+ * The calling thread takes the lowest ordinary priority, so that guest threads
+ * and the fault thread are preferred to it on a busy machine.  Only for threads
+ * that never change mappings: one that is preempted in an unprotect or an
+ * unregister holds the kernel's lock on the address space, and at this priority
+ * the whole guest then waits for seconds.
  */
 void thread_background(void);
 

@@ -50,6 +50,7 @@ add_functional_test(window window ARGS "*" "*hugetlb*")
 add_functional_test(window_hugetlb window LOCK nr_hugepages ARGS "*hugetlb*")
 add_functional_test(cancel cancel)
 add_functional_test(sinks sinks)
+add_functional_test(threads threads)
 target_link_libraries(test_sinks PRIVATE PkgConfig::JANSSON)
 
 add_executable(make_image functional/make_image.c)
