@@ -9,6 +9,9 @@
 /* For a hashing state on the stack: nothing here allocates. */
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
+#ifdef __x86_64__
+#include <xxh_x86dispatch.h> /* XXH3_64bits() with AVX2 or AVX-512 */
+#endif
 
 /* Offsets of the fields, as docs/format.md lists them. */
 enum prologue_at {

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched/types.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -166,4 +167,23 @@ ssize_t sys_process_vm_readv(pid_t pid, const struct iovec *local, size_t n,
 			     const struct iovec *remote, size_t m)
 {
 	return ret(process_vm_readv(pid, local, n, remote, m, 0));
+}
+
+ssize_t sys_process_vm_writev(pid_t pid, const struct iovec *local, size_t n,
+			      const struct iovec *remote, size_t m)
+{
+	return ret(process_vm_writev(pid, local, n, remote, m, 0));
+}
+
+int sys_sched(unsigned policy, int nice, unsigned priority, uint64_t slice_ns)
+{
+	struct sched_attr a = {
+		.size = sizeof(a),
+		.sched_policy = policy,
+		.sched_nice = nice,
+		.sched_priority = priority,
+		.sched_runtime = slice_ns,
+	};
+
+	return (int)ret(syscall(SYS_sched_setattr, 0, &a, 0));
 }

@@ -50,7 +50,14 @@ int sys_mmap(void **out, size_t len, int prot, int flags, int fd,
 	     uint64_t offset);
 int sys_munmap(void *addr, size_t len);
 int sys_madvise(void *addr, size_t len, int advice);
+ssize_t sys_process_vm_writev(pid_t pid, const struct iovec *local, size_t n,
+			      const struct iovec *remote, size_t m);
 ssize_t sys_process_vm_readv(pid_t pid, const struct iovec *local, size_t n,
 			     const struct iovec *remote, size_t m);
+
+/* Of the calling thread: @policy with @nice, or @priority for a real-time one,
+ * and @slice_ns, how long it may run before others have their turn (ordinary
+ * policies, Linux 6.12; 0: the default; ignored before). */
+int sys_sched(unsigned policy, int nice, unsigned priority, uint64_t slice_ns);
 
 #endif

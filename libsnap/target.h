@@ -2,9 +2,11 @@
 /*
  * Whose memory is captured, and how its pages are read.
  *
- * Own memory is read with process_vm_readv() and not with memcpy(), because the
- * program may unmap a region while it is being saved: that must end the
- * snapshot and not the program.  A shared region whose file is sealed against
+ * Own memory is not read with memcpy(), because the program may unmap a region
+ * while it is being saved: that must end the snapshot and not the program.  It
+ * is "written" from there into our buffer with process_vm_writev() to ourselves:
+ * the kernel looks up the remote side page by page, and that is cheaper for the
+ * huge pages of the buffer than for guest RAM in small ones.  A shared region whose file is sealed against
  * shrinking is read through a mapping of our own, which nobody else can unmap
  * and which costs no system call.  Shared hugetlb is read from its file, since a
  * touch of a hole would take a huge page from the reserve.
@@ -20,7 +22,7 @@
 
 struct target {
 	pid_t pid;  /* of the memory */
-	int mem_fd; /* /proc/PID/mem where process_vm_readv() is forbidden */
+	int mem_fd; /* /proc/PID/mem where process_vm_writev() is forbidden */
 	struct stats *stats;
 };
 

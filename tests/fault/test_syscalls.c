@@ -58,6 +58,7 @@ enum call {
 	CALL_munmap,
 	CALL_madvise,
 	CALL_process_vm_readv,
+	CALL_process_vm_writev,
 	CALLS,
 };
 
@@ -90,6 +91,7 @@ static const char *const call_names[CALLS] = {
 	"munmap",
 	"madvise",
 	"process_vm_readv",
+	"process_vm_writev",
 };
 
 static atomic_int failing = CALLS; /* which call; CALLS: none */
@@ -150,6 +152,10 @@ WRAP(int, mmap,
      (out, len, prot, flags, fd, offset))
 WRAP(int, madvise, (void *addr, size_t len, int advice), (addr, len, advice))
 WRAP(ssize_t, process_vm_readv,
+     (pid_t pid, const struct iovec *local, size_t n,
+      const struct iovec *remote, size_t m),
+     (pid, local, n, remote, m))
+WRAP(ssize_t, process_vm_writev,
      (pid_t pid, const struct iovec *local, size_t n,
       const struct iovec *remote, size_t m),
      (pid, local, n, remote, m))

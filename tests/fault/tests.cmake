@@ -20,5 +20,5 @@ add_fault_test(syscalls WRAP sys_open sys_close sys_read sys_pread sys_write
   sys_pwrite sys_write_nowait sys_lseek sys_fallocate sys_ftruncate sys_fsync
   sys_fstat sys_stat sys_fstatfs sys_link sys_rename sys_rename_noreplace
   sys_unlink sys_ioctl sys_getdents sys_getfl sys_poll sys_eventfd sys_userfaultfd sys_mmap sys_munmap
-  sys_madvise sys_process_vm_readv)
+  sys_madvise sys_process_vm_readv sys_process_vm_writev)
 add_fault_test(kill)
