@@ -23,6 +23,7 @@
 /* An event is queued a moment before its caller falls asleep, and only then do
  * its arguments show. */
 #define EVENT_TRIES 500u
+#define EVENT_NAP_US 20u
 
 /* A fault that cannot be answered yet. */
 struct pending {
@@ -287,8 +288,11 @@ static int read_event(struct fault_thread *t)
 	if (err)
 		fail(t, err);
 	else if (guest_capturing(t->g) && !t->discard.callers &&
-		 t->event_tries++ < EVENT_TRIES)
-		return 0; /* the caller is not asleep yet: look again */
+		 t->event_tries++ < EVENT_TRIES) {
+		/* The caller is not asleep yet; it may need this very CPU. */
+		nap_us(EVENT_NAP_US);
+		return 0;
+	}
 	t->event_tries = 0;
 	return read_messages(t, true);
 }
@@ -337,6 +341,7 @@ static void *run(void *arg)
 	struct fault_thread *t = arg;
 	uint64_t since;
 
+	thread_urgent();
 	t->drained_ns = now_ns();
 	while (!wait_for_work(t, &since)) {
 		serve(t, since);

@@ -233,6 +233,7 @@ static void *session_thread(void *arg)
 	struct snap *s = arg;
 	int err = -ECANCELED;
 
+	thread_yielding();
 	if (wait_for_go(s)) {
 		err = run_snapshot(s);
 		if (err)

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "error.h"
+#include "sys.h"
 
 int thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
 		 void *arg)
@@ -25,10 +26,27 @@ int thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
 	return 0;
 }
 
-void thread_background(void)
+/* The shortest the kernel gives (kernel/sched/syscalls.c). */
+#define SLICE_NS 100000u
+
+#define NICE_LOWEST 19
+
+void thread_urgent(void)
+{
+	if (sys_sched(SCHED_FIFO, 0, 1, 0))
+		thread_yielding();
+}
+
+void thread_yielding(void)
 {
 	/* 0 is the calling thread alone, against POSIX: kernel/sys.c. */
-	setpriority(PRIO_PROCESS, 0, 19);
+	sys_sched(SCHED_OTHER, getpriority(PRIO_PROCESS, 0), 0, SLICE_NS);
+}
+
+void thread_background(void)
+{
+	if (sys_sched(SCHED_OTHER, NICE_LOWEST, 0, SLICE_NS))
+		setpriority(PRIO_PROCESS, 0, NICE_LOWEST);
 }
 
 unsigned thread_cpus(void)

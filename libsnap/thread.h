@@ -15,8 +15,22 @@ int thread_start(pthread_t *out, const char *name, void *(*fn)(void *),
 		 void *arg);
 
 /**
- * The calling thread takes the lowest ordinary priority, so that guest threads
- * and the fault thread are preferred to it on a busy machine.  Only for threads
+ * The calling thread answers guest faults and must run at once: lowest
+ * real-time priority where the process may (CAP_SYS_NICE or RLIMIT_RTPRIO),
+ * else like thread_yielding().  It must never spin.
+ */
+void thread_urgent(void);
+
+/**
+ * The calling thread keeps its priority but takes short turns, so that a guest
+ * thread that wakes does not wait for the next tick (4 ms at 250 Hz) to get its
+ * CPU.  Before Linux 6.12 this does nothing.
+ */
+void thread_yielding(void);
+
+/**
+ * The calling thread takes the lowest ordinary priority and short turns, so that
+ * guest threads and the fault thread are preferred to it on a busy machine.  Only for threads
  * that never change mappings: one that is preempted in an unprotect or an
  * unregister holds the kernel's lock on the address space, and at this priority
  * the whole guest then waits for seconds.

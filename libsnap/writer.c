@@ -359,8 +359,10 @@ static void *writer_main(void *arg)
 {
 	struct writer *w = arg;
 	struct buf *b;
-	int err = start(w);
+	int err;
 
+	thread_yielding();
+	err = start(w);
 	announce(w, &w->ready, err);
 	if (err)
 		return NULL;

@@ -54,4 +54,11 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static inline void nap_us(unsigned us)
+{
+	struct timespec t = {0, (long)us * 1000};
+
+	nanosleep(&t, NULL);
+}
+
 #endif
