@@ -11,6 +11,7 @@
 #include "coalesce.h"
 #include "protect.h"
 #include "sys.h"
+#include "thread.h"
 
 /* Pages copied in one go while guest threads are faulting: 128 KiB, some ten
  * microseconds. */
@@ -25,8 +26,17 @@ struct piece {
 	bool present;
 };
 
+/* Which block comes next; shared by the threads that sweep. */
+struct walk {
+	struct guest *g;
+	pthread_mutex_t lock;
+	size_t region;
+	uint64_t page;
+};
+
 struct sweep {
 	struct guest *g;
+	struct walk *walk;
 	struct capture capture;
 	struct region *r;
 	struct page_run data;	/* of a shared region: known run with data */
@@ -36,13 +46,6 @@ struct sweep {
 	struct piece pieces[2 * BLOCK_PAGES + 1];
 	unsigned piece_count;
 };
-
-static void nap(unsigned us)
-{
-	struct timespec t = {0, (long)us * 1000};
-
-	nanosleep(&t, NULL);
-}
 
 /* Unprotect what is saved in [@from, @end). */
 static int open_saved(struct sweep *s, uint64_t from, uint64_t end)
@@ -63,7 +66,7 @@ static int open_saved(struct sweep *s, uint64_t from, uint64_t end)
 			if (err != -EAGAIN)
 				break;
 			/* The fault thread has an event to read first. */
-			nap(50);
+			nap_us(50);
 		} while (!guest_stopping(g));
 		if (err)
 			return err == -EAGAIN ? -ECANCELED : err;
@@ -239,23 +242,103 @@ static int sweep_block(struct sweep *s, struct page_run block)
 		   : open_saved(s, block.first, block.first + block.count);
 }
 
-static int sweep_region(struct sweep *s, struct region *r)
+static bool next_block(struct walk *w, struct region **r,
+		       struct page_run *block)
 {
-	uint64_t page = 0, pages = region_pages(r);
+	struct region_table *t = &w->g->regions;
+
+	pthread_mutex_lock(&w->lock);
+	while (w->region < t->count &&
+	       w->page == region_pages(t->by_index[w->region])) {
+		w->region++;
+		w->page = 0;
+	}
+	*r = w->region < t->count ? t->by_index[w->region] : NULL;
+	if (*r) {
+		*block = region_block(*r, w->page);
+		w->page = block->first + block->count;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return *r != NULL;
+}
+
+/* One block, if there is one left.  False at the end or with *err set. */
+static bool sweep_next(struct sweep *s, int *err)
+{
 	struct page_run block;
+	struct region *r;
+	uint64_t end;
+
+	if (!next_block(s->walk, &r, &block))
+		return false;
+	if (r != s->r) {
+		s->r = r;
+		s->data = (struct page_run){0, 0};
+		s->data_from = 0;
+	}
+	end = block.first + block.count;
+	if (pagestate_find(&r->ps, block.first, end, PAGE_ARMED) < end)
+		*err = sweep_block(s, block);
+	return !*err;
+}
+
+static struct sweep *sweep_new(struct walk *w)
+{
+	struct sweep *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		error_nomem("the sweep");
+		return NULL;
+	}
+	s->g = w->g;
+	s->walk = w;
+	s->capture.g = w->g;
+	return s;
+}
+
+/* The second thread: only while the guest does not write. */
+static void *helper_main(void *arg)
+{
+	struct sweep *s = arg;
 	int err = 0;
 
-	s->r = r;
-	s->data = (struct page_run){0, 0};
-	s->data_from = 0;
-	while (page < pages && !err) {
-		block = region_block(r, page);
-		if (pagestate_find(&r->ps, block.first,
-				   block.first + block.count,
-				   PAGE_ARMED) < block.first + block.count)
-			err = sweep_block(s, block);
-		page = block.first + block.count;
+	thread_yielding();
+	do {
+		if (!faults_are_coming(s->g, now_ns()))
+			continue;
+		capture_submit(&s->capture);
+		nap_us(BUSY_NS / 1000);
+	} while (faults_are_coming(s->g, now_ns()) || sweep_next(s, &err));
+	capture_submit(&s->capture);
+	if (err && err != -ECANCELED)
+		failure_report(&s->g->sink, err);
+	return NULL;
+}
+
+/* Both threads until no block is left. */
+static int sweep_blocks(struct walk *w)
+{
+	struct sweep *own = sweep_new(w), *helped = NULL;
+	pthread_t helper;
+	int err = 0;
+
+	if (!own)
+		return -ENOMEM;
+	if (thread_cpus() > 1)
+		helped = sweep_new(w);
+	if (helped &&
+	    thread_start(&helper, "snap-sweep2", helper_main, helped)) {
+		free(helped);
+		helped = NULL;
 	}
+	while (sweep_next(own, &err))
+		;
+	capture_submit(&own->capture);
+	if (helped) {
+		pthread_join(helper, NULL);
+		free(helped);
+	}
+	free(own);
 	return err;
 }
 
@@ -272,26 +355,26 @@ static int wait_for_faults(struct guest *g)
 	return 0;
 }
 
-int sweep_run(struct guest *g)
+/* What a discard saved without unprotecting it. */
+static int open_rest(struct guest *g)
 {
-	struct sweep *s = calloc(1, sizeof(*s));
+	struct sweep s = {.g = g};
 	size_t i;
 	int err = 0;
 
-	if (!s)
-		return error_nomem("the sweep");
-	s->g = g;
-	s->capture.g = g;
-	for (i = 0; i < g->regions.count && !err; i++)
-		err = sweep_region(s, g->regions.by_index[i]);
-	capture_submit(&s->capture);
+	for (i = 0; i < g->regions.count && !err; i++) {
+		s.r = g->regions.by_index[i];
+		err = open_saved(&s, 0, region_pages(s.r));
+	}
+	return err;
+}
+
+int sweep_run(struct guest *g)
+{
+	struct walk w = {.g = g, .lock = PTHREAD_MUTEX_INITIALIZER};
+	int err = sweep_blocks(&w);
+
 	if (!err)
 		err = wait_for_faults(g);
-	/* What a discard saved without unprotecting it. */
-	for (i = 0; i < g->regions.count && !err; i++) {
-		s->r = g->regions.by_index[i];
-		err = open_saved(s, 0, region_pages(s->r));
-	}
-	free(s);
-	return err;
+	return err ? err : open_rest(g);
 }
