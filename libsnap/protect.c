@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "arm.h"
 #include "backing.h"
 #include "sys.h"
 #include "uffd.h"
@@ -149,24 +150,6 @@ int protect_prepare(struct guest *g)
 	return err;
 }
 
-/* UFFDIO_WRITEPROTECT of a whole region; where a kernel before 6.4 does not
- * cross VMAs it says ENOENT, and halves of the range are tried. */
-static int arm_range(struct guest *g, const struct region *r, uint64_t start,
-		     uint64_t length)
-{
-	uint64_t half = align_up(length / 2, r->page_size);
-	int err;
-
-	stats_add(&g->stats.protect_ioctls, 1);
-	do {
-		err = uffd_protect(g->uffd, start, length);
-	} while (err == -EAGAIN);
-	if (err != -ENOENT || length <= r->page_size)
-		return err;
-	err = arm_range(g, r, start, half);
-	return err ? err : arm_range(g, r, start + half, length - half);
-}
-
 int protect_arm(struct guest *g)
 {
 	size_t i;
@@ -177,21 +160,11 @@ int protect_arm(struct guest *g)
 	atomic_store_explicit(&g->armed, true, memory_order_release);
 	pthread_mutex_unlock(&g->unprotect_lock);
 	for (i = 0; i < g->regions.count; i++) {
-		struct region *r = g->regions.by_index[i];
-
-		err = populate(g, r);
+		err = populate(g, g->regions.by_index[i]);
 		if (err)
 			return err;
-		err = arm_range(g, r, r->start, r->length);
-		if (err)
-			return error_sys(err == -ENOENT ? -EFAULT : err,
-					 SNAP_FAILURE_REFUSED,
-					 "region %s (0x%" PRIx64 "-0x%" PRIx64
-					 ") cannot be write-protected; was it "
-					 "unmapped since snap_prepare()?",
-					 r->name, r->start, region_end(r));
 	}
-	return 0;
+	return arm_regions(g);
 }
 
 /* Unprotect, passing over what has no registered mapping any more. */

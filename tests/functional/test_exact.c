@@ -155,6 +155,13 @@ static const struct scene_config cases[] = {
 	 .region_len = 2 * MB,
 	 .region_stride = 2 * MB,
 	 WRITERS},
+	/* More than two of the chunks in which arm.c protects, and two ends. */
+	{.name = "layout_armed_by_threads",
+	 .ram_len = 200 * MB,
+	 .regions = 1,
+	 .region_offset = 3 * 4096,
+	 .region_len = 200 * MB - 8 * 4096,
+	 WRITERS},
 	{.name = "layout_odd_ends",
 	 .regions = 1,
 	 .region_offset = 3 * 4096,

@@ -13,7 +13,7 @@ layers=(
   'util error log'
   'sys thread maps region pagestate format stats'
   'uffd residency target bufpool coalesce attach image complaints backing output'
-  'guest protect capture encode writer probe restore'
+  'guest arm protect capture encode writer probe restore'
   'fault sweep discard'
   'session snap'
 )
