@@ -94,7 +94,7 @@ static void *bare_main(void *arg)
 	return NULL;
 }
 
-static void bare_begin(struct bare *b)
+static void open_and_protect(struct bare *b)
 {
 	struct uffdio_register reg = {
 		.range = {.start = (uintptr_t)b->ram->addr, .len = b->ram->len},
@@ -105,6 +105,11 @@ static void bare_begin(struct bare *b)
 	if (ioctl(b->fd, UFFDIO_REGISTER, &reg) < 0)
 		die("UFFDIO_REGISTER: %s", strerror(errno));
 	protect(b, (uintptr_t)b->ram->addr, b->ram->len, true);
+}
+
+static void bare_begin(struct bare *b)
+{
+	open_and_protect(b);
 	if (pthread_create(&b->thread, NULL, bare_main, b))
 		die("cannot start a thread");
 }
@@ -132,4 +137,20 @@ void peer_bare(const struct ram *ram, enum load_kind load, double seconds,
 	close(b.fd);
 	peer_buffer_free(b.copy, 64 * MIB);
 	free(b.done);
+}
+
+double peer_walks(const struct ram *ram)
+{
+	struct uffdio_range all = {.start = (uintptr_t)ram->addr,
+				   .len = ram->len};
+	struct bare b = {.ram = ram};
+	double start = now_s();
+
+	open_and_protect(&b);
+	for (size_t at = 0; at < ram->len; at += BLOCK)
+		protect(&b, (uintptr_t)ram->addr + at, BLOCK, false);
+	if (ioctl(b.fd, UFFDIO_UNREGISTER, &all) < 0)
+		die("UFFDIO_UNREGISTER: %s", strerror(errno));
+	close(b.fd);
+	return (double)(ram->len / MIB) / (now_s() - start);
 }

@@ -56,6 +56,7 @@ struct backing {
 	enum ram_kind kind;
 	bool absent;			    /* this machine cannot have it */
 	struct series copy_rate, ring_rate; /* memcpy, MiB/s */
+	struct series walk_rate;	    /* page tables alone, MiB/s */
 	struct samples bare_quiet;	    /* nobody but the probe writes */
 	struct cell cells[LOAD_KINDS];
 };

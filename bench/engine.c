@@ -183,6 +183,7 @@ static void measure_copies(struct backing *b, const struct ram *ram,
 {
 	series_add(&b->copy_rate, peer_memcpy(ram, to, ram->len));
 	series_add(&b->ring_rate, peer_memcpy(ram, to, 64 * MIB));
+	series_add(&b->walk_rate, peer_walks(ram));
 }
 
 /* ---- rounds ---- */

@@ -32,4 +32,11 @@ double peer_zstd(const struct ram *ram);
 void peer_bare(const struct ram *ram, enum load_kind load, double seconds,
 	       struct samples *probe);
 
+/**
+ * What the kernel takes for page tables when nothing is copied or written at
+ * all: protect everything, unprotect 2 MiB at a time, unregister; one thread.
+ * As a rate, MiB/s.
+ */
+double peer_walks(const struct ram *ram);
+
 #endif

@@ -166,6 +166,12 @@ static void print_tables(struct results *r)
 			printf(" %s %.0f", ram_kind_name(r->backings[i].kind),
 			       series_median(&r->backings[i].ring_rate));
 	puts(" MiB/s.  extra: MiB of memory, the worst round.");
+	printf("protect, unprotect by 2 MiB, unregister, nothing copied:");
+	for (unsigned i = 0; i < 3; i++)
+		if (!r->backings[i].absent)
+			printf(" %s %.0f", ram_kind_name(r->backings[i].kind),
+			       series_median(&r->backings[i].walk_rate));
+	puts(" MiB/s.");
 	if (r->zstd_rate.n)
 		printf("zstd:1 %.0f MiB/s (x%.2f), zstd -1 -T2 %.0f MiB/s\n",
 		       series_median(&r->zstd_rate), r->zstd_ratio,
@@ -220,11 +226,12 @@ static json_t *cell_json(struct backing *b, struct cell *c)
 {
 	return json_pack(
 		"{s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, "
-		"s:f, s:f, s:b, s:o, s:o, s:o}",
+		"s:f, s:f, s:f, s:b, s:o, s:o, s:o}",
 		"backing", ram_kind_name(b->kind), "load", load_name(c->load),
 		"null_mib_s", series_median(&c->null_rate), "memcpy_mib_s",
 		series_median(&b->copy_rate), "memcpy_ring_mib_s",
-		series_median(&b->ring_rate), "file_mib_s",
+		series_median(&b->ring_rate), "walks_mib_s",
+		series_median(&b->walk_rate), "file_mib_s",
 		series_median(&c->file_rate), "direct_mib_s",
 		series_median(&c->direct_rate), "pause_us",
 		series_median(&c->pause_us), "unprotect_ioctls",
