@@ -12,8 +12,6 @@ add_test(NAME api/header_is_cxx17
 add_test(NAME api/exports_are_the_header
   COMMAND ${api}/test_exports.sh $<TARGET_FILE:snap_shared> ${header}
     ${PROJECT_SOURCE_DIR}/libsnap/libsnap.map)
-add_test(NAME api/pages_describe_the_header
-  COMMAND ${api}/test_pages.sh ${PROJECT_SOURCE_DIR})
 
 # Sanitizers bring symbols, and need flags, of their own.
 if(NOT SNAP_SANITIZE AND NOT SNAP_COVERAGE)

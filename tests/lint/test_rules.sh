@@ -14,11 +14,15 @@ fresh() {
   rm -rf "$tree"
   mkdir -p "$tree"/{include,libsnap/util,tools,scripts,tests,cmake,.ci,man} \
     "$tree"/{bench,examples}
-  touch "$tree"/{CMakeLists.txt,man/page.1}
   echo '# SPDX-License-Identifier: MIT' >"$tree/CMakeLists.txt"
   printf '// SPDX-License-Identifier: MIT\n#include "sys.h"\n' \
     >"$tree/libsnap/uffd.c"
   printf '/* SPDX-License-Identifier: MIT */\n' >"$tree/libsnap/sys.h"
+  printf '%s\n' '/* SPDX-License-Identifier: MIT */' '#define SNAP_API' \
+    'SNAP_API int snap_a(void);' >"$tree/include/libsnap.h"
+  printf '%s\n' '.TH LIBSNAP 3 "2026-12-01"' '.SH NAME' 'snap_a \- a page' \
+    '.SH SYNOPSIS' 'int snap_a(void);' >"$tree/man/libsnap.3"
+  echo '.so man3/libsnap.3' >"$tree/man/snap_a.3"
   printf '#!/bin/sh\n# SPDX-License-Identifier: MIT\nset -eu\n' \
     >"$tree/scripts/setup"
   chmod +x "$tree/scripts/setup"
@@ -44,7 +48,7 @@ offence() {
 }
 
 fresh
-for rule in layers sizes words format shell; do
+for rule in layers sizes words man format shell; do
   run "$rule"
   [ "$code" -eq 0 ] || { echo "$rule: $said" >&2; rc=1; }
 done
@@ -66,10 +70,26 @@ offence words 'do it' libsnap/uffd.c '/* TO''DO */\n'
 offence words "never typedef'd" libsnap/uffd.c 'typedef struct s s_t;\n'
 offence words 'leads nowhere' README.md '[a](b.md)\n'
 offence words 'no command' README.md 'scripts/none\n'
+offence man 'snap_b() has no page' include/libsnap.h \
+  'SNAP_API int snap_b(void);\n'
+offence man 'does not declare snap_a()' include/libsnap.h \
+  'SNAP_API int snap_a(int x);\n'
+offence man 'snap_c(), which' man/libsnap.3 'int snap_c(void);\n'
+offence man 'see above' man/libsnap.3 '.XX\n'
+offence man 'leads nowhere' man/snap_a.3 '.so man3/none.3\n'
 offence format 'clang-format -i' libsnap/uffd.c 'int  x;\n'
 # shellcheck disable=SC2016 # the offence itself
 offence shell 'see above' scripts/setup 'echo $1\n'
 offence shell "no 'set -euo" scripts/other '#!/bin/bash\n'
+
+# A page that declares a function and has another name in NAME.
+fresh
+echo 'SNAP_API int snap_b(void);' >>"$tree/include/libsnap.h"
+echo 'int snap_b(void);' >>"$tree/man/libsnap.3"
+cp "$tree/man/snap_a.3" "$tree/man/snap_b.3"
+run man
+[[ $code -eq 1 && $said == *'snap_b is not in NAME'* ]] ||
+  { echo "man did not find a name missing: $said" >&2; rc=1; }
 
 # Includes in a circle, though within one layer.
 fresh

@@ -2,7 +2,7 @@
 # The rules of CONTRIBUTING.md that a program can hold. They look at the sources
 # only, so one build is enough for all.
 if(NOT SNAP_SANITIZE AND NOT SNAP_COVERAGE AND NOT SNAP_FUZZ)
-  foreach(rule layers sizes words format shell)
+  foreach(rule layers sizes words man format shell)
     add_test(NAME lint/${rule}
       COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint/${rule}.sh ${PROJECT_SOURCE_DIR})
     set_tests_properties(lint/${rule} PROPERTIES SKIP_RETURN_CODE 77
