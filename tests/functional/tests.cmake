@@ -57,3 +57,22 @@ add_executable(make_image functional/make_image.c)
 target_link_libraries(make_image PRIVATE image_maker snap_static)
 add_example_tests(snapctl usage info verify cut export device_state exists
   damaged full cancel)
+
+# Attaching to other processes: library internals, so linked with the objects.
+add_library(attach_targets STATIC lib/attach_targets.c lib/attach_steps.c)
+target_link_libraries(attach_targets PUBLIC scene)
+function(add_attach_test name)
+  cmake_parse_arguments(arg "" "" "WRAP" ${ARGN})
+  add_executable(test_${name} functional/test_${name}.c)
+  target_link_libraries(test_${name} PRIVATE attach_targets snap_objects)
+  foreach(symbol IN LISTS arg_WRAP)
+    target_link_options(test_${name} PRIVATE -Wl,--wrap=${symbol})
+  endforeach()
+  add_test(NAME functional/${name} COMMAND test_${name})
+  set_tests_properties(functional/${name} PROPERTIES SKIP_RETURN_CODE 77
+    TIMEOUT 180)
+endfunction()
+add_attach_test(attach)
+add_attach_test(attach_calls)
+add_attach_test(attach_pitfalls)
+add_attach_test(attach_steps WRAP sys_ptrace)
