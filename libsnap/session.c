@@ -71,6 +71,21 @@ void session_fail(struct snap *s, int err)
 	pthread_mutex_unlock(&s->lock);
 }
 
+void session_end_new(struct snap *s)
+{
+	bool ended;
+
+	pthread_mutex_lock(&s->lock);
+	ended = s->state == SNAP_STATE_NEW;
+	if (ended) {
+		s->state = SNAP_STATE_CANCELLED;
+		pthread_cond_broadcast(&s->changed);
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (ended)
+		notify(s);
+}
+
 static void sink_fail(void *user_data, int err)
 {
 	session_fail(user_data, err);

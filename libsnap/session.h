@@ -64,6 +64,10 @@ int session_prepare(struct snap *s);
 int session_begin(struct snap *s);
 void session_destroy(struct snap *s);
 
+/** A handle that nothing was prepared for has no thread that would see its
+ * cancellation: end it here.  Otherwise does nothing. */
+void session_end_new(struct snap *s);
+
 /** Note the calling thread's failure @err, if it is the first, and make every
  * thread give up.  Any thread; never blocks. */
 void session_fail(struct snap *s, int err);

@@ -317,10 +317,7 @@ void snap_cancel(struct snap *s)
 {
 	error_set(-ECANCELED, SNAP_FAILURE_CANCELLED, "cancelled");
 	session_fail(s, -ECANCELED);
-	pthread_mutex_lock(&s->lock);
-	if (s->state == SNAP_STATE_NEW)
-		s->state = SNAP_STATE_CANCELLED;
-	pthread_mutex_unlock(&s->lock);
+	session_end_new(s);
 }
 
 /* ---- statistics ---------------------------------------------------------- */

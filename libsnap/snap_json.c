@@ -60,6 +60,21 @@ static json_t *pool(const struct snap_stats *st)
 			 (json_int_t)st->pool_wait_faults);
 }
 
+/* File names need not be UTF-8, JSON is: then with a '?' for each byte that is
+ * not ASCII. */
+static json_t *text_json(char *text)
+{
+	json_t *o = json_string(text);
+	char *at;
+
+	if (o)
+		return o;
+	for (at = text; *at; at++)
+		if (*at & 0x80)
+			*at = '?';
+	return json_string(text);
+}
+
 char *snap_stats_json(struct snap *s)
 {
 	struct snap_stats st = {.size = sizeof(st)};
@@ -76,11 +91,12 @@ char *snap_stats_json(struct snap *s)
 	id_text(id, s->id);
 	pthread_mutex_unlock(&s->lock);
 	o = json_pack(
-		"{s:s,s:s?,s:s,s:I,s:I,s:I,s:o,s:I,s:o,s:{s:I,s:I,s:I},"
+		"{s:s,s:o,s:s,s:I,s:I,s:I,s:o,s:I,s:o,s:{s:I,s:I,s:I},"
 		"s:{s:I,s:I},s:o,s:I,s:{s:s}}",
-		"status", status_name(state), "error", failed ? text : NULL,
-		"snapshot_id", id, "pause_us", (json_int_t)(st.pause_ns / 1000),
-		"attach_us", (json_int_t)0, "duration_ms",
+		"status", status_name(state), "error",
+		failed ? text_json(text) : json_null(), "snapshot_id", id,
+		"pause_us", (json_int_t)(st.pause_ns / 1000), "attach_us",
+		(json_int_t)0, "duration_ms",
 		(json_int_t)(st.duration_ns / 1000000), "pages", pages(&st),
 		"faults", (json_int_t)st.faults, "fault_us", fault_us(&st),
 		"unprotect", "ioctls", (json_int_t)st.unprotect_ioctls, "pages",

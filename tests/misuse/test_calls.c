@@ -8,8 +8,12 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "lib/expect.h"
 #include "lib/ram.h"
@@ -240,6 +244,52 @@ static void a_failed_handle_can_only_be_destroyed(void **state)
 	snap_destroy(s);
 }
 
+static void *wait_for_ever(void *arg)
+{
+	return (void *)(intptr_t)snap_wait(arg, -1);
+}
+
+static void cancel_of_a_new_handle_wakes_who_waits(void **state)
+{
+	struct snap *s = new_snap();
+	struct pollfd p = {.fd = snap_fd(s), .events = POLLIN};
+	struct timespec limit;
+	pthread_t waiter;
+	void *result;
+
+	(void)state;
+	assert_int_equal(pthread_create(&waiter, NULL, wait_for_ever, s), 0);
+	usleep(20000); /* so that it is asleep, most often */
+	snap_cancel(s);
+	assert_int_equal(poll(&p, 1, 10000), 1);
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 10;
+	assert_int_equal(pthread_timedjoin_np(waiter, &result, &limit), 0);
+	assert_int_equal((intptr_t)result, -ECANCELED);
+	snap_destroy(s);
+}
+
+static void report_of_a_name_that_is_not_utf8(void **state)
+{
+	const struct snap_options o = {
+		.size = sizeof(o),
+		.output = "/nowhere/\xff\xc3/x.snap",
+	};
+	struct snap *s;
+	char *json;
+
+	(void)state;
+	assert_int_equal(snap_create(&s, &o), 0);
+	assert_int_equal(add(s, "a", ram.addr, MB), 0);
+	assert_true(snap_prepare(s) < 0);
+	json = snap_stats_json(s);
+	assert_non_null(json);
+	assert_non_null(strstr(json, "/nowhere/?"
+				     "?/x.snap"));
+	free(json);
+	snap_destroy(s);
+}
+
 static void stats_of_any_size(void **state)
 {
 	union {
@@ -282,6 +332,8 @@ int main(void)
 		cmocka_unit_test(prepare_without_a_region),
 		cmocka_unit_test(calls_out_of_order),
 		cmocka_unit_test(a_failed_handle_can_only_be_destroyed),
+		cmocka_unit_test(cancel_of_a_new_handle_wakes_who_waits),
+		cmocka_unit_test(report_of_a_name_that_is_not_utf8),
 		cmocka_unit_test(stats_of_any_size),
 		cmocka_unit_test(errors_belong_to_their_thread),
 	};
