@@ -38,6 +38,16 @@ void discard_close(struct discard *d)
 	d->tasks = -1;
 }
 
+/* Asked after the copy: then the copy was of what the snapshot promised. */
+static bool is_untouched(struct discard *d, const struct region *r,
+			 struct page_run run)
+{
+	return r->kind == REGION_ANON &&
+	       residency_protected(&d->capture->g->residency,
+				   region_addr(r, run.first),
+				   region_addr(r, run.first + run.count));
+}
+
 /* Save what is not saved of @run, which has one kind throughout. */
 static int save_piece(struct discard *d, struct region *r, struct page_run run,
 		      bool present)
@@ -54,6 +64,8 @@ static int save_piece(struct discard *d, struct region *r, struct page_run run,
 			err = capture_pages(d->capture, r, run);
 		else if (run.count)
 			capture_absent(d->capture, r, run);
+		d->unproven |= d->rescuing && run.count && !err &&
+			       !is_untouched(d, r, run);
 		at = run.first + run.count;
 	}
 	return err;
@@ -183,8 +195,10 @@ static int save_for_thread(struct discard *d, const char *tid)
 	text[n] = '\0';
 	if (sscanf(text,
 		   "%ld 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64,
-		   &nr, &a, &b, &c, &e) != 5)
-		return 0; /* running */
+		   &nr, &a, &b, &c, &e) != 5) {
+		d->running++;
+		return 0;
+	}
 	d->callers += nr == SYS_madvise || nr == SYS_process_madvise ||
 		      nr == SYS_munmap || nr == SYS_mremap || nr == SYS_brk ||
 		      nr == SYS_mmap;
@@ -200,7 +214,7 @@ int discard_save(struct discard *d)
 	ssize_t n, at;
 	int err = 0;
 
-	d->callers = 0;
+	d->callers = d->running = 0;
 	if (sys_lseek(d->tasks, 0, SEEK_SET) < 0)
 		return 0;
 	while (!err && (n = sys_getdents(d->tasks, d->dirents,
@@ -214,6 +228,26 @@ int discard_save(struct discard *d)
 		}
 	}
 	return err;
+}
+
+int discard_rescue(struct discard *d, const struct uffd_msg *msg)
+{
+	uint64_t start = msg->arg.remove.start, end = msg->arg.remove.end;
+	int err;
+
+	if (msg->event != UFFD_EVENT_REMOVE)
+		return 0;
+	d->rescuing = true;
+	d->unproven = false;
+	err = save_range(d, start, end - start);
+	d->rescuing = false;
+	if (!err && !d->unproven)
+		return 0;
+	return error_set(-ENODATA, SNAP_FAILURE_LOST,
+			 "several threads of the guest discarded memory at "
+			 "once, and 0x%" PRIx64 "-0x%" PRIx64
+			 " was lost before it was saved: try again",
+			 start, end);
 }
 
 /* Before the snapshot point nothing is saved: it must stay mapped. */

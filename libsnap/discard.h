@@ -25,7 +25,10 @@ struct discard {
 	struct capture *capture; /* the fault thread's */
 	int tasks;		 /* /proc/PID/task */
 	unsigned callers; /* threads seen asleep in a call that makes events */
-	char dirents[4096];
+	bool rescuing;	  /* what was saved is to be proven */
+	bool unproven;	  /* ... and could not */
+	unsigned running; /* threads whose system call could not be seen */
+	_Alignas(8) char dirents[4096];
 	struct residency_run runs[BLOCK_PAGES];
 };
 
@@ -41,6 +44,13 @@ void discard_close(struct discard *d);
  * buffer is free, come again; else -errno with the text set.
  */
 int discard_save(struct discard *d);
+
+/**
+ * An event was read whose thread had not been seen: it may be dropping the
+ * memory now.  Save what is not saved of it and prove that it was there to the
+ * end of the copy.  0, or -ENODATA with the text set.
+ */
+int discard_rescue(struct discard *d, const struct uffd_msg *msg);
 
 /** Judge an event that was read.  0, or -ENODATA with the text set. */
 int discard_event(struct guest *g, const struct uffd_msg *msg);

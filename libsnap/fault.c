@@ -25,6 +25,9 @@
 #define EVENT_TRIES 500u
 #define EVENT_NAP_US 20u
 
+/* Looks at threads that may be awake with an event queued. */
+#define LOOKS_MAX 4u
+
 /* A fault that cannot be answered yet. */
 struct pending {
 	uint64_t addr;
@@ -47,8 +50,9 @@ struct fault_thread {
 	struct queue parked;	 /* wait for the kernel to let us unprotect */
 	uint64_t drained_ns;	 /* when the queue was last seen empty */
 	unsigned event_tries;	 /* looks at an event without its caller */
-	bool drops_memory;	 /* a thread was seen at it */
-	bool discard_blocked;	 /* an event waits for a buffer */
+	bool in_a_row; /* events: the queue was not seen empty since the last */
+	bool drops_memory;    /* a thread was seen at it */
+	bool discard_blocked; /* an event waits for a buffer */
 };
 
 static bool queue_push(struct queue *q, struct pending p)
@@ -216,13 +220,16 @@ static void handle_messages(struct fault_thread *t, int n, uint64_t since)
  * judgement on an unmap that returned to its caller before. */
 static void judge_events(struct fault_thread *t, int n)
 {
-	int i, err;
+	int i, err = 0;
 
 	for (i = 0; i < n; i++) {
 		if (t->msgs[i].event == UFFD_EVENT_PAGEFAULT ||
 		    guest_stopping(t->g))
 			continue;
-		err = discard_event(t->g, &t->msgs[i]);
+		if (guest_capturing(t->g))
+			err = discard_rescue(&t->discard, &t->msgs[i]);
+		if (!err)
+			err = discard_event(t->g, &t->msgs[i]);
 		if (err)
 			fail(t, err);
 	}
@@ -276,11 +283,63 @@ static int read_messages(struct fault_thread *t, bool events)
 	return n;
 }
 
-/* No fault waits, so an event is next: first save what it will drop. */
+static bool fault_waits(struct guest *g)
+{
+	uint64_t pending = 0;
+
+	stats_add(&g->stats.syscalls, 1);
+	return uffd_pending(g->fdinfo, &pending) || pending;
+}
+
+/*
+ * Whether an event is queued now.  There is something to read, and it is no
+ * fault: none waited before the question nor after it, and none can have come
+ * and gone in between, as the sweep, which wakes waiters, is locked out.
+ */
+static bool event_waits(struct fault_thread *t)
+{
+	struct guest *g = t->g;
+	struct pollfd p = {.fd = g->uffd, .events = POLLIN};
+	bool waits;
+
+	pthread_mutex_lock(&g->unprotect_lock);
+	waits = !fault_waits(g) && sys_poll(&p, 1, 0) == 1 && !fault_waits(g);
+	pthread_mutex_unlock(&g->unprotect_lock);
+	return waits;
+}
+
+static int look_at_threads(struct fault_thread *t)
+{
+	unsigned looks = t->in_a_row ? LOOKS_MAX : 1;
+	int err;
+
+	do {
+		/* It is queued a moment before it sleeps, perhaps on this CPU,
+		 * and to look at a thread in between takes a tick. */
+		nap_us(EVENT_NAP_US);
+		err = discard_save(&t->discard);
+	} while (!err && --looks && t->discard.running);
+	return err;
+}
+
+/*
+ * First save what the event will drop.  Events are read in the order in which
+ * they were queued, each by a thread that sleeps until then.  So the thread of
+ * the next one is asleep by the time its event is known to be there, and one
+ * look at all threads from then on finds it, unless the event before has just
+ * been read: that wakes all of them for a moment (userfaultfd_event_complete(),
+ * on the one queue), and one that waits for a CPU is not seen.  That is what
+ * discard_rescue() is for.
+ */
 static int read_event(struct fault_thread *t)
 {
-	int err = guest_capturing(t->g) ? discard_save(&t->discard) : 0;
+	int err = 0;
 
+	if (guest_capturing(t->g)) {
+		if (!event_waits(t))
+			return 0;
+		err = look_at_threads(t);
+	}
 	t->drops_memory |= t->discard.callers != 0;
 	t->discard_blocked = err == -EAGAIN;
 	if (t->discard_blocked)
@@ -288,12 +347,10 @@ static int read_event(struct fault_thread *t)
 	if (err)
 		fail(t, err);
 	else if (guest_capturing(t->g) && !t->discard.callers &&
-		 t->event_tries++ < EVENT_TRIES) {
-		/* The caller is not asleep yet; it may need this very CPU. */
-		nap_us(EVENT_NAP_US);
+		 t->event_tries++ < EVENT_TRIES)
 		return 0;
-	}
 	t->event_tries = 0;
+	t->in_a_row = true;
 	return read_messages(t, true);
 }
 
@@ -331,6 +388,10 @@ static bool wait_for_work(struct fault_thread *t, uint64_t *since)
 	*since = now_ns();
 	if (*since - before < SLEPT_NS)
 		*since = t->drained_ns;
+	else
+		t->in_a_row = false; /* it slept: the queue was empty */
+	if (!fds[1].revents)
+		t->in_a_row = false;
 	if (fds[2].revents)
 		sys_read(fds[2].fd, &count, sizeof(count));
 	return fds[0].revents != 0;

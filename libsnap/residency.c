@@ -33,6 +33,7 @@ _Static_assert(sizeof(struct scan_arg) == 96, "uapi struct pm_scan_arg");
 /* Documentation/admin-guide/mm/pagemap.rst */
 #define ENTRY_PRESENT ((uint64_t)1 << 63)
 #define ENTRY_SWAPPED ((uint64_t)1 << 62)
+#define ENTRY_UFFD_WP ((uint64_t)1 << 57) /* of a marker, too */
 #define ENTRY_SWAP_TYPE 0x1fu
 /* The highest swap type is that of PTE markers: include/linux/swapops.h. */
 #define SWAP_TYPE_MARKER 0x1fu
@@ -155,4 +156,20 @@ int residency_huge(struct residency *r, uint64_t addr)
 	if (n <= 0)
 		return n;
 	return (one.categories & CATEGORY_HUGE) != 0;
+}
+
+bool residency_protected(struct residency *r, uint64_t start, uint64_t end)
+{
+	uint64_t entries[BLOCK_PAGES];
+	size_t n = (end - start) / PAGE_BYTES, i;
+
+	if (n > BLOCK_PAGES ||
+	    sys_pread(r->fd, entries, n * sizeof(entries[0]),
+		      start / PAGE_BYTES * sizeof(entries[0])) !=
+		    (ssize_t)(n * sizeof(entries[0])))
+		return false;
+	for (i = 0; i < n; i++)
+		if (!(entries[i] & ENTRY_UFFD_WP))
+			return false;
+	return true;
 }

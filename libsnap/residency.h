@@ -40,4 +40,9 @@ int residency_runs(struct residency *r, uint64_t start, uint64_t end,
  * when this kernel does not tell, or -errno. */
 int residency_huge(struct residency *r, uint64_t addr);
 
+/** Whether every page of [@start, @end), 2 MiB at most, is write-protected as it
+ * was at the snapshot point, be it present or a hole: then nobody dropped it,
+ * as that takes the mark away (anonymous memory). */
+bool residency_protected(struct residency *r, uint64_t start, uint64_t end);
+
 #endif
