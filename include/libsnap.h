@@ -161,6 +161,13 @@ struct snap_options {
 
 	/** OR of enum snap_flags. */
 	unsigned flags;
+
+	/** The process whose memory is saved.  0: this one.  Another one is
+	 * attached to by snap_prepare(): its threads stand for a moment while
+	 * one of them makes a userfaultfd, and again inside snap_begin().
+	 * Nothing of ours stays in it.  Needs the right to trace it (the same
+	 * user, or CAP_SYS_PTRACE), and Linux 6.4.  Since 0.1. */
+	int pid;
 };
 
 /** A range of guest RAM. */
@@ -172,7 +179,7 @@ struct snap_region {
 	const char *name;
 
 	/** First byte, a multiple of the backing's page size.  An address of
-	 * this process. */
+	 * the process that is saved. */
 	void *addr;
 
 	/** Bytes, a multiple of the backing's page size, not 0. */
@@ -212,7 +219,9 @@ SNAP_API void snap_destroy(struct snap *s);
  * checked by snap_prepare().
  *
  * Accepted: private anonymous memory, shared memory (memfd, shm, MAP_SHARED
- * anonymous) and hugetlb of 2 MiB pages.
+ * anonymous) and hugetlb of 2 MiB pages.  Of another process also private
+ * mappings of files, such as .data: they are copied inside the pause, and
+ * together may take half of max_buffer.
  *
  * The library's own memory must not lie in a region: do not add the malloc
  * heap of the process that links libsnap.
@@ -223,6 +232,34 @@ SNAP_API void snap_destroy(struct snap *s);
  */
 SNAP_API SNAP_MUST_CHECK int snap_add_region(struct snap *s,
 					     const struct snap_region *region);
+
+/**
+ * Add the memory of the process @pid of the options, as it is mapped now.  Of
+ * a process that runs a virtual machine (it has a KVM descriptor, or is QEMU)
+ * its guest RAM: anonymous, memfd and hugetlb mappings of 32 MiB and more.  Of
+ * any other one all its private writable memory.  What was added and why is
+ * told by snap_get_region().
+ *
+ * Returns 0, -EINVAL (no @pid was set), -ENOENT (nothing was found), -ESRCH,
+ * -EACCES, -EPERM (the process ended, or may not be looked at), -EBUSY (after
+ * snap_prepare()), -ENOMEM.  Since 0.1.
+ */
+SNAP_API SNAP_MUST_CHECK int snap_add_ram(struct snap *s);
+
+/** A region that was added. */
+struct snap_region_info {
+	size_t size; /**< sizeof(struct snap_region_info) */
+	char name[SNAP_NAME_MAX + 1];
+	uint64_t start;	 /**< address in its process */
+	uint64_t length; /**< bytes */
+	char why[128];	 /**< why snap_add_ram() took it; else empty */
+};
+
+/** Fill @info with region @index, in the order of adding; no more than
+ * @info->size bytes of it.  Returns 0, -EINVAL (@info->size is 0), or -ENOENT
+ * (there is no such region).  Not while a region is added.  Since 0.1. */
+SNAP_API int snap_get_region(const struct snap *s, size_t index,
+			     struct snap_region_info *info);
 
 /**
  * Add a named blob that belongs to the same instant, such as vCPU registers.
@@ -262,6 +299,13 @@ SNAP_API SNAP_MUST_CHECK int snap_add_device_state(struct snap *s,
  *   -EISDIR      the output is a directory
  *   -ENOSPC      the output's file system has not enough room
  *   -ENOMEM, -EMFILE, -EIO, or what open() gave.
+ * and of another process, which runs on as before:
+ *   -ESRCH       there is none, it ended (SNAP_FAILURE_GONE), is a zombie
+ *   -EPERM       no right to trace it, or no userfaultfd may be made in it
+ *   -EBUSY       it is traced already; the text names the tracer
+ *   -EINVAL      it is this process, or @pid is a thread's
+ *   -ENOTSUP     a kernel thread or a 32-bit program
+ *   -ETIMEDOUT   one of its threads does not stop.
  * All regions that are wrong are named in the text, one by one.  Since 0.1.
  */
 SNAP_API SNAP_MUST_CHECK int snap_prepare(struct snap *s);
@@ -272,7 +316,11 @@ SNAP_API SNAP_MUST_CHECK int snap_prepare(struct snap *s);
  * returns 0 everything is protected and the guest may run.  When it fails
  * everything is released, and the guest may run as well.
  *
- * Takes about 15 ms a GiB of 4 KiB pages and 0.1 ms a GiB of huge pages.
+ * Another process is stopped by this call, and runs on when it returns,
+ * whatever it returns.
+ *
+ * Takes about 10 ms a GiB of 4 KiB pages on two CPUs and 0.1 ms a GiB of huge
+ * pages.
  *
  * Returns 0, what snap_prepare() returns, -EBUSY (called twice), -EFAULT (a
  * region was unmapped since snap_prepare()), -ENOMEM.  Since 0.1.
@@ -379,6 +427,9 @@ struct snap_stats {
 	uint64_t prepare_ns;  /**< inside snap_prepare() */
 	uint64_t duration_ns; /**< from snap_begin() to the end */
 	uint64_t syscalls;    /**< made by the threads that save, in all */
+
+	uint64_t attach_ns; /**< how long the threads of another process stood
+				 for the userfaultfd.  Since 0.1 */
 };
 
 /** Fill @st.  Returns 0 or -EINVAL (@st->size is 0).  Any thread.  Since 0.1. */

@@ -54,6 +54,8 @@ static const struct region *next_chunk(struct arm *a, uint64_t *start,
 	uint64_t end;
 
 	pthread_mutex_lock(&a->lock);
+	while (a->region < t->count && !t->by_index[a->region]->registered)
+		a->region++;
 	if (!a->err && a->region < t->count) {
 		r = t->by_index[a->region];
 		*start = r->start + a->at;

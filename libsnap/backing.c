@@ -17,42 +17,51 @@
 #include "maps.h"
 #include "sys.h"
 
-/* The file of a shared mapping, found without special rights: one of our own
- * descriptors with the same device and inode. */
-static int own_descriptor(const struct vma *v)
+/* What the mappings are looked up in. */
+struct lookup {
+	struct maps maps;
+	char proc[24]; /* /proc/self or /proc/PID */
+	pid_t pid;     /* 0: this process */
+	struct complaints *complaints;
+};
+
+/* The file of a shared mapping, found without special rights: a descriptor of
+ * the process with the same device and inode. */
+static int open_descriptor(const struct lookup *l, const struct vma *v)
 {
-	DIR *dir = opendir("/proc/self/fd");
+	char path[320];
 	struct dirent *e;
 	struct stat st;
 	int found = -ENOENT;
+	DIR *dir;
 
+	snprintf(path, sizeof(path), "%s/fd", l->proc);
+	dir = opendir(path);
 	if (!dir)
 		return -ENOENT;
 	while (found < 0 && (e = readdir(dir))) {
-		int fd = atoi(e->d_name);
-
-		if (e->d_name[0] == '.' || fd == dirfd(dir) ||
-		    sys_fstat(fd, &st))
+		snprintf(path, sizeof(path), "%s/fd/%s", l->proc, e->d_name);
+		if (e->d_name[0] == '.' || sys_stat(path, &st))
 			continue;
 		if (st.st_ino == v->inode && major(st.st_dev) == v->dev_major &&
 		    minor(st.st_dev) == v->dev_minor)
-			found = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+			found = sys_open(path, O_RDONLY, 0);
 	}
 	closedir(dir);
 	return found;
 }
 
 /* A descriptor for what is mapped at @v, or -errno. */
-static int open_mapping(const struct vma *v)
+static int open_mapping(const struct lookup *l, const struct vma *v)
 {
 	char path[80];
 	int fd;
 
 	/* Needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE (fs/proc/base.c). */
-	snprintf(path, sizeof(path),
-		 "/proc/self/map_files/%" PRIx64 "-%" PRIx64, v->start, v->end);
+	snprintf(path, sizeof(path), "%s/map_files/%" PRIx64 "-%" PRIx64,
+		 l->proc, v->start, v->end);
 	fd = sys_open(path, O_RDONLY, 0);
-	return fd >= 0 || !v->shared ? fd : own_descriptor(v);
+	return fd >= 0 || !v->shared ? fd : open_descriptor(l, v);
 }
 
 static bool starts_with(const char *s, const char *prefix)
@@ -60,13 +69,14 @@ static bool starts_with(const char *s, const char *prefix)
 	return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-static int classify_hugetlb(struct complaints *c, struct region *r,
+static int classify_hugetlb(const struct lookup *l, struct region *r,
 			    const struct vma *v, uint64_t page_size)
 {
+	struct complaints *c = l->complaints;
 	int err = 0;
 
 	if (!page_size)
-		err = maps_page_size(0, v->start, &page_size);
+		err = maps_page_size(l->pid, v->start, &page_size);
 	if (err)
 		return complain(c, err, r, "hides its page size");
 	r->kind = v->shared ? REGION_HUGETLB_SHARED : REGION_HUGETLB;
@@ -86,14 +96,15 @@ static int classify_hugetlb(struct complaints *c, struct region *r,
 }
 
 /* A shared mapping whose descriptor @r->fd may be -1. */
-static int classify_shared(struct complaints *c, struct region *r,
+static int classify_shared(const struct lookup *l, struct region *r,
 			   const struct vma *v)
 {
+	struct complaints *c = l->complaints;
 	struct statfs fs;
 
 	if (r->fd >= 0 && !sys_fstatfs(r->fd, &fs)) {
 		if (fs.f_type == HUGETLBFS_MAGIC)
-			return classify_hugetlb(c, r, v, (uint64_t)fs.f_bsize);
+			return classify_hugetlb(l, r, v, (uint64_t)fs.f_bsize);
 		if (fs.f_type == TMPFS_MAGIC) {
 			r->kind = REGION_SHARED;
 			return 0;
@@ -101,7 +112,7 @@ static int classify_shared(struct complaints *c, struct region *r,
 		return complain(c, -EINVAL, r, "maps the file %s", v->name);
 	}
 	if (starts_with(v->name, "/anon_hugepage"))
-		return classify_hugetlb(c, r, v, 0);
+		return classify_hugetlb(l, r, v, 0);
 	if (starts_with(v->name, "/memfd:") ||
 	    starts_with(v->name, "/dev/zero") ||
 	    starts_with(v->name, "/SYSV") ||
@@ -112,30 +123,41 @@ static int classify_shared(struct complaints *c, struct region *r,
 	return complain(c, -EINVAL, r, "maps the file %s", v->name);
 }
 
-static int classify(struct complaints *c, struct region *r, const struct vma *v)
+/* userfaultfd does not take these, nor the zero page's of their tail. */
+static int classify_private_file(const struct lookup *l, struct region *r,
+				 const struct vma *v)
+{
+	if (!l->pid)
+		return complain(l->complaints, -EINVAL, r,
+				"is a private mapping of %s", v->name);
+	r->kind = REGION_COPIED;
+	return 0;
+}
+
+static int classify(const struct lookup *l, struct region *r,
+		    const struct vma *v)
 {
 	struct statfs fs;
 	uint64_t size = 0;
 	int fd;
 
 	if (v->shared) {
-		r->fd = open_mapping(v);
+		r->fd = open_mapping(l, v);
 		r->fd_offset = v->offset + (r->start - v->start);
-		return classify_shared(c, r, v);
+		return classify_shared(l, r, v);
 	}
 	if (!v->inode) {
 		r->kind = REGION_ANON;
 		return 0;
 	}
-	if (!starts_with(v->name, "/anon_hugepage"))
-		return complain(c, -EINVAL, r, "is a private mapping of %s",
-				v->name);
-	fd = open_mapping(v);
-	if (fd >= 0 && !sys_fstatfs(fd, &fs))
+	fd = open_mapping(l, v);
+	if (fd >= 0 && !sys_fstatfs(fd, &fs) && fs.f_type == HUGETLBFS_MAGIC)
 		size = (uint64_t)fs.f_bsize;
 	if (fd >= 0)
 		sys_close(fd);
-	return classify_hugetlb(c, r, v, size);
+	if (!size && !starts_with(v->name, "/anon_hugepage"))
+		return classify_private_file(l, r, v);
+	return classify_hugetlb(l, r, v, size);
 }
 
 /* Whether @b continues what @a, right before it, maps. */
@@ -147,10 +169,11 @@ static bool continues(const struct vma *a, const struct vma *b)
 	return !b->shared || b->offset == a->offset + (a->end - a->start);
 }
 
-static int resolve_one(struct complaints *c, const struct maps *m,
-		       struct region *r)
+static int resolve_one(const struct lookup *l, struct region *r)
 {
+	const struct maps *m = &l->maps;
 	const struct vma *v = maps_find(m, r->start), *last = NULL;
+	struct complaints *c = l->complaints;
 	uint64_t at;
 	int err;
 
@@ -170,29 +193,35 @@ static int resolve_one(struct complaints *c, const struct maps *m,
 					at);
 		if (last)
 			continue;
-		err = classify(c, r, v);
+		err = classify(l, r, v);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-int backing_resolve(struct region_table *t, const void *own,
+int backing_resolve(struct region_table *t, pid_t pid, const void *own,
 		    struct complaints *c)
 {
-	struct region *holder = region_find(t, (uint64_t)(uintptr_t)own);
-	struct maps m;
+	struct lookup l = {.pid = pid, .complaints = c};
+	struct region *holder = NULL;
 	size_t i;
-	int err = maps_load(&m, 0);
+	int err = maps_load(&l.maps, pid);
 
 	if (err)
 		return err;
+	if (pid)
+		snprintf(l.proc, sizeof(l.proc), "/proc/%d", (int)pid);
+	else
+		snprintf(l.proc, sizeof(l.proc), "/proc/self");
 	for (i = 0; i < t->count; i++) {
 		struct region *r = t->by_index[i];
 
-		r->usable = !resolve_one(c, &m, r);
+		r->usable = !resolve_one(&l, r);
 	}
-	maps_free(&m);
+	maps_free(&l.maps);
+	if (!pid)
+		holder = region_find(t, (uint64_t)(uintptr_t)own);
 	if (holder) {
 		holder->usable = false;
 		complain(c, -EINVAL, holder,

@@ -30,12 +30,12 @@ int capture_reserve(struct capture *c, uint64_t pages)
 	capture_submit(c);
 	if (guest_stopping(c->g))
 		return -ECANCELED;
-	if (c->by_fault)
+	if (c->by_fault || c->in_pause)
 		b = bufpool_try_get_fault(c->g->pool);
 	else
 		b = bufpool_get_sweep(c->g->pool);
 	if (!b)
-		return c->by_fault ? -EAGAIN : -ECANCELED;
+		return c->by_fault || c->in_pause ? -EAGAIN : -ECANCELED;
 	c->buf = b;
 	return 0;
 }
@@ -160,6 +160,8 @@ int capture_pages(struct capture *c, struct region *r, struct page_run run)
 	int err = target_read(&g->target, r, run.first, run.count,
 			      c->buf->payload + c->buf->payload_len);
 
+	if (err == -ESRCH)
+		return guest_gone(g);
 	if (err)
 		return error_set(err == -EFAULT ? -ENODATA : err,
 				 err == -EFAULT ? SNAP_FAILURE_LOST
@@ -168,8 +170,9 @@ int capture_pages(struct capture *c, struct region *r, struct page_run run)
 				 "0x%" PRIx64 " before it was saved",
 				 r->name, region_addr(r, run.first));
 	kept = commit(c, r, run, FRAME_DATA);
-	stats_add(c->by_fault ? &g->stats.pages_by_fault
-			      : &g->stats.pages_by_sweep,
+	stats_add(c->in_pause	? &g->stats.pages_in_pause
+		  : c->by_fault ? &g->stats.pages_by_fault
+				: &g->stats.pages_by_sweep,
 		  kept);
 	count_saved(g, kept);
 	return 0;

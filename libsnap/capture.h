@@ -16,6 +16,7 @@
 struct capture {
 	struct guest *g;
 	bool by_fault;	 /* whose pages these are, and whose buffers */
+	bool in_pause;	 /* ... and that nobody waits for buffers */
 	struct buf *buf; /* being filled, or NULL */
 };
 

@@ -83,8 +83,7 @@ static int save_block(struct discard *d, struct region *r, struct page_run run)
 	n = residency_runs(&g->residency, region_addr(r, run.first),
 			   region_addr(r, run.first + run.count), d->runs);
 	if (n < 0)
-		return error_sys(n, SNAP_FAILURE_INTERNAL,
-				 "cannot read the page map");
+		return guest_unreadable(g, n);
 	for (i = 0; i < n && !err; i++) {
 		first = (d->runs[i].start - r->start) >> PAGE_SHIFT;
 		end = (d->runs[i].end - r->start) >> PAGE_SHIFT;

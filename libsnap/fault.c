@@ -51,6 +51,7 @@ struct fault_thread {
 	uint64_t drained_ns;	 /* when the queue was last seen empty */
 	unsigned event_tries;	 /* looks at an event without its caller */
 	bool in_a_row; /* events: the queue was not seen empty since the last */
+	bool guest_ended;     /* the process of another's memory */
 	bool drops_memory;    /* a thread was seen at it */
 	bool discard_blocked; /* an event waits for a buffer */
 };
@@ -379,6 +380,7 @@ static bool wait_for_work(struct fault_thread *t, uint64_t *since)
 		{.fd = g->stop_fd, .events = POLLIN},
 		{.fd = t->discard_blocked ? -1 : g->uffd, .events = POLLIN},
 		{.fd = bufpool_fd(g->pool), .events = POLLIN},
+		{.fd = t->guest_ended ? -1 : g->pidfd, .events = POLLIN},
 	};
 	uint64_t before = now_ns(), count;
 	bool retry = t->parked.count || t->discard_blocked;
@@ -394,6 +396,11 @@ static bool wait_for_work(struct fault_thread *t, uint64_t *since)
 		t->in_a_row = false;
 	if (fds[2].revents)
 		sys_read(fds[2].fd, &count, sizeof(count));
+	if (fds[3].revents) {
+		t->guest_ended = true;
+		if (!guest_stopping(g) && atomic_load(&g->unsaved))
+			fail(t, guest_gone(g));
+	}
 	return fds[0].revents != 0;
 }
 

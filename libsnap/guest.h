@@ -12,6 +12,7 @@
 #ifndef SNAP_GUEST_H
 #define SNAP_GUEST_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,7 +25,15 @@
 #include "stats.h"
 #include "target.h"
 
+struct attach;
+
 struct guest {
+	pid_t pid; /* 0: this process */
+	struct attach *attach;
+	int pidfd;  /* of another process: readable when it has ended */
+	int mem_fd; /* its /proc/PID/mem, bound to the address space */
+	uint64_t attach_ns;
+
 	struct region_table regions;
 	int uffd;
 	int fdinfo;	   /* of uffd, for the count of waiting faults */
@@ -45,6 +54,23 @@ struct guest {
 	int stop_fd;		  /* readable when the fault thread is to end */
 	_Atomic uint64_t last_fault_ns;
 };
+
+/** -ESRCH, with a text that says what became of the process. */
+static inline int guest_gone(const struct guest *g)
+{
+	return error_set(-ESRCH, SNAP_FAILURE_GONE,
+			 "process %d ended, or replaced its program by exec, "
+			 "before its memory was saved",
+			 (int)g->pid);
+}
+
+/** @err of the page map, with a text. */
+static inline int guest_unreadable(const struct guest *g, int err)
+{
+	return err == -ESRCH && g->pid ? guest_gone(g)
+				       : error_sys(err, SNAP_FAILURE_INTERNAL,
+						   "cannot read the page map");
+}
 
 static inline bool guest_stopping(const struct guest *g)
 {

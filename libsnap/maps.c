@@ -73,6 +73,7 @@ bool maps_parse_line(const char *line, struct vma *out)
 		return false;
 	out->read = perms[0] == 'r';
 	out->write = perms[1] == 'w';
+	out->exec = perms[2] == 'x';
 	out->shared = perms[3] == 's';
 	len = strcspn(line + at, "\n");
 	if (len >= MAPS_NAME_MAX)

@@ -16,7 +16,7 @@ struct vma {
 	uint64_t offset;     /* in the file, bytes */
 	uint64_t inode;	     /* 0: anonymous */
 	unsigned dev_major, dev_minor;
-	bool read, write, shared;
+	bool read, write, exec, shared;
 	char name[MAPS_NAME_MAX]; /* cut if longer */
 };
 

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "arm.h"
+#include "attach.h"
 #include "backing.h"
 #include "sys.h"
 #include "uffd.h"
@@ -32,7 +33,8 @@ static int open_uffd(struct guest *g)
 	uint64_t offered = 0;
 	int err = uffd_features(&offered);
 
-	g->uffd = uffd_open();
+	if (g->uffd < 0)
+		g->uffd = uffd_open();
 	if (g->uffd < 0)
 		return g->uffd;
 	if (err)
@@ -54,11 +56,32 @@ static int open_uffd(struct guest *g)
 	return 0;
 }
 
+/* Of another process: has it make one, while its threads stand. */
+static int attach(struct guest *g)
+{
+	const struct attach_options o = {.pid = g->pid};
+	struct attach_result got;
+	int err = attach_open(&g->attach, &o);
+
+	if (err)
+		return err;
+	err = attach_take_uffd(g->attach, &got);
+	if (err)
+		return err;
+	g->uffd = got.uffd;
+	g->pidfd = got.pidfd;
+	g->mem_fd = got.mem_fd;
+	g->attach_ns = got.stopped_us * 1000;
+	return 0;
+}
+
 static int register_region(struct guest *g, struct region *r,
 			   struct complaints *c)
 {
 	int err;
 
+	if (r->kind == REGION_COPIED)
+		return 0;
 	if (r->kind != REGION_ANON && !has(g, UFFD_FEATURE_WP_HUGETLBFS_SHMEM))
 		return complain(c, -EOPNOTSUPP, r,
 				"is shared or hugetlb memory, which this "
@@ -86,6 +109,10 @@ static int populate(struct guest *g, struct region *r)
 
 	if (r->kind != REGION_ANON || has(g, UFFD_FEATURE_WP_UNPOPULATED))
 		return 0;
+	if (g->pid)
+		return error_set(-EOPNOTSUPP, SNAP_FAILURE_REFUSED,
+				 "holes of another process's memory cannot be "
+				 "write-protected by this kernel (Linux 6.4)");
 	err = sys_madvise((void *)(uintptr_t)r->start, r->length,
 			  MADV_POPULATE_READ);
 	if (err)
@@ -116,7 +143,7 @@ static int check_regions(struct guest *g)
 {
 	struct complaints c = {0};
 	size_t i;
-	int err = backing_resolve(&g->regions, g, &c);
+	int err = backing_resolve(&g->regions, g->pid, g, &c);
 
 	if (err)
 		return err;
@@ -134,13 +161,18 @@ int protect_prepare(struct guest *g)
 	size_t i;
 	int err;
 
-	err = open_uffd(g);
+	err = g->pid ? attach(g) : 0;
+	if (!err)
+		err = open_uffd(g);
 	if (!err)
 		err = check_regions(g);
 	if (!err)
-		err = residency_open(&g->residency, 0);
-	if (!err)
-		err = target_open(&g->target, 0, &g->stats);
+		err = residency_open(&g->residency, g->pid);
+	if (!err && g->pid)
+		err = target_open_other(&g->target, g->pid, g->mem_fd,
+					&g->stats);
+	else if (!err)
+		err = target_open(&g->target, &g->stats);
 	for (i = 0; i < g->regions.count && !err; i++)
 		err = prepare_region(g, g->regions.by_index[i]);
 	if (err) {
@@ -279,4 +311,6 @@ void protect_close(struct guest *g)
 	backing_release(&g->regions);
 	residency_close(&g->residency);
 	target_close(&g->target);
+	attach_close(g->attach);
+	g->attach = NULL;
 }

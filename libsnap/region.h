@@ -19,6 +19,7 @@ enum region_kind {
 	REGION_SHARED,	/* memfd, shm, MAP_SHARED anonymous */
 	REGION_HUGETLB, /* private hugetlb */
 	REGION_HUGETLB_SHARED,
+	REGION_COPIED, /* private of a file: is copied in the pause */
 };
 
 /** What a 2 MiB block of an anonymous region is mapped with. */
@@ -30,6 +31,7 @@ enum block_kind {
 
 struct region {
 	char name[SNAP_NAME_MAX + 1];
+	const char *why;	/* it was picked, static; or NULL */
 	uint64_t start, length; /* bytes */
 	uint64_t guest_addr;
 	uint16_t index; /* in the image: the order of adding */

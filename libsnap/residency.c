@@ -107,7 +107,9 @@ static int append_entries(struct residency *r, struct residency_run *runs,
 
 	if (got < 0)
 		return (int)got;
-	for (i = 0; i < (size_t)got / sizeof(entries[0]); i++) {
+	if ((size_t)got != bytes)
+		return -ESRCH; /* there is no such address space any more */
+	for (i = 0; i < bytes / sizeof(entries[0]); i++) {
 		uint64_t e = entries[i], at = start + i * PAGE_BYTES;
 
 		if (!(e & (ENTRY_PRESENT | ENTRY_SWAPPED)))

@@ -9,7 +9,9 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "attach.h"
 #include "format.h"
+#include "pausecopy.h"
 #include "protect.h"
 #include "sweep.h"
 #include "sys.h"
@@ -117,7 +119,11 @@ static void release_guest(struct snap *s)
 		sys_close(g->uffd);
 	if (g->fdinfo >= 0)
 		sys_close(g->fdinfo);
-	g->uffd = g->fdinfo = -1;
+	if (g->pidfd >= 0)
+		sys_close(g->pidfd);
+	if (g->mem_fd >= 0)
+		sys_close(g->mem_fd);
+	g->uffd = g->fdinfo = g->pidfd = g->mem_fd = -1;
 }
 
 /* Then what only costs us. */
@@ -431,6 +437,28 @@ static int enter_begin(struct snap *s)
 	return err;
 }
 
+/* Protect and copy what has to be, with the threads of another process
+ * standing meanwhile. */
+static int reach_point(struct guest *g)
+{
+	int err = g->attach ? attach_stop(g->attach) : 0, resumed;
+
+	if (err)
+		return err;
+	err = protect_arm(g);
+	if (!err)
+		err = pausecopy_run(g);
+	if (!g->attach)
+		return err;
+	if (err)
+		protect_release(g);
+	/* An early end of the stop, of which this tells, voids all. */
+	resumed = attach_resume(g->attach);
+	attach_close(g->attach);
+	g->attach = NULL;
+	return err ? err : resumed;
+}
+
 int session_begin(struct snap *s)
 {
 	uint64_t start;
@@ -447,7 +475,7 @@ int session_begin(struct snap *s)
 	/* Before the first fault can hand a frame over. */
 	err = write_head(s);
 	if (!err)
-		err = protect_arm(&s->guest);
+		err = reach_point(&s->guest);
 	pthread_mutex_lock(&s->lock);
 	s->beginning = false;
 	s->begin_ns = start;

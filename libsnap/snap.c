@@ -2,10 +2,12 @@
 /* The public entry points. */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "pick.h"
 #include "protect.h"
 #include "session.h"
 #include "sys.h"
@@ -78,6 +80,8 @@ static int check_options(const struct snap_options *o)
 		return bad_option("workers is more than 64");
 	if (o->max_buffer < BUFFER_MIN || o->max_buffer > BUFFER_MAX)
 		return bad_option("max_buffer is not in 16 MiB..1 GiB");
+	if (o->pid < 0)
+		return bad_option("pid is negative");
 	if (o->output_fd < 0)
 		return bad_option("output_fd is negative");
 	if (o->output && !*o->output)
@@ -131,6 +135,7 @@ int snap_create(struct snap **out, const struct snap_options *opts)
 	if (!s)
 		return error_nomem("a snapshot");
 	s->guest.uffd = s->guest.fdinfo = -1;
+	s->guest.pidfd = s->guest.mem_fd = -1;
 	s->guest.residency.fd = s->guest.target.mem_fd = -1;
 	s->guest.all_saved_fd = s->guest.stop_fd = -1;
 	err = read_options(&s->opts, opts);
@@ -138,6 +143,7 @@ int snap_create(struct snap **out, const struct snap_options *opts)
 		free(s);
 		return err;
 	}
+	s->guest.pid = s->opts.pid;
 	s->stream_flags = sys_getfl(s->opts.output_fd);
 	s->notify_fd = sys_eventfd(0);
 	if (s->notify_fd < 0) {
@@ -193,6 +199,42 @@ static int check_state(const struct snap *s, const char *name, size_t length)
 				 "the 1 GiB and %u pieces that device states "
 				 "may take",
 				 name, STATES_MAX);
+	return 0;
+}
+
+int snap_add_ram(struct snap *s)
+{
+	if (!s->opts.pid)
+		return error_set(-EINVAL, SNAP_FAILURE_USAGE,
+				 "only another process's memory is found by "
+				 "itself: set pid, or add regions");
+	if (session_state(s) != SNAP_STATE_NEW)
+		return error_set(-EBUSY, SNAP_FAILURE_USAGE,
+				 "memory cannot be added after "
+				 "snap_prepare()");
+	return pick_ram(&s->guest.regions, s->opts.pid);
+}
+
+int snap_get_region(const struct snap *s, size_t index,
+		    struct snap_region_info *info)
+{
+	const struct region_table *t = &s->guest.regions;
+	struct snap_region_info full = {.size = info->size};
+	const struct region *r;
+
+	if (!info->size)
+		return error_set(-EINVAL, SNAP_FAILURE_USAGE,
+				 "snap_region_info: size is 0");
+	if (index >= t->count)
+		return error_set(-ENOENT, SNAP_FAILURE_USAGE,
+				 "there are %zu regions, and no number %zu",
+				 t->count, index);
+	r = t->by_index[index];
+	snprintf(full.name, sizeof(full.name), "%s", r->name);
+	full.start = r->start;
+	full.length = r->length;
+	snprintf(full.why, sizeof(full.why), "%s", r->why ? r->why : "");
+	memcpy(info, &full, min_u64(info->size, sizeof(full)));
 	return 0;
 }
 
@@ -332,7 +374,9 @@ static void fill_engine(struct snap_stats *to, const struct guest *g)
 	to->pages_total = to->bytes_ram / PAGE_BYTES;
 	to->pages_by_fault = stats_get(&s->pages_by_fault);
 	to->pages_by_sweep = stats_get(&s->pages_by_sweep);
+	to->pages_in_pause = stats_get(&s->pages_in_pause);
 	to->pages_absent = stats_get(&s->pages_absent);
+	to->attach_ns = g->attach_ns;
 	to->faults = stats_get(&s->faults);
 	to->fault_p50_ns = histogram_quantile(&s->fault_ns, 0.5);
 	to->fault_p99_ns = histogram_quantile(&s->fault_ns, 0.99);

@@ -96,7 +96,7 @@ char *snap_stats_json(struct snap *s)
 		"status", status_name(state), "error",
 		failed ? text_json(text) : json_null(), "snapshot_id", id,
 		"pause_us", (json_int_t)(st.pause_ns / 1000), "attach_us",
-		(json_int_t)0, "duration_ms",
+		(json_int_t)(st.attach_ns / 1000), "duration_ms",
 		(json_int_t)(st.duration_ns / 1000000), "pages", pages(&st),
 		"faults", (json_int_t)st.faults, "fault_us", fault_us(&st),
 		"unprotect", "ioctls", (json_int_t)st.unprotect_ioctls, "pages",

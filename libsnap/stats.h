@@ -27,6 +27,7 @@ uint64_t histogram_quantile(const struct histogram *h, double quantile);
 struct stats {
 	_Atomic uint64_t pages_by_fault;
 	_Atomic uint64_t pages_by_sweep;
+	_Atomic uint64_t pages_in_pause;
 	_Atomic uint64_t pages_absent;
 	_Atomic uint64_t faults;
 	_Atomic uint64_t protect_ioctls;

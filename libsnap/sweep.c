@@ -95,8 +95,7 @@ static int look_anon(struct sweep *s, struct page_run block)
 			   region_addr(s->r, block.first + block.count),
 			   s->runs);
 	if (n < 0)
-		return error_sys(n, SNAP_FAILURE_INTERNAL,
-				 "cannot read the page map");
+		return guest_unreadable(s->g, n);
 	for (i = 0; i < n; i++) {
 		uint64_t first = (s->runs[i].start - start) >> PAGE_SHIFT;
 		uint64_t end = (s->runs[i].end - start) >> PAGE_SHIFT;
@@ -158,6 +157,7 @@ static int look(struct sweep *s, struct page_run block)
 	case REGION_SHARED:
 		return look_shared(s, block);
 	case REGION_HUGETLB_SHARED:
+	case REGION_COPIED: /* saved before anybody sweeps */
 		break;
 	}
 	add_piece(s, block.first, block.first + block.count, true);

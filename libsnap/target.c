@@ -10,27 +10,38 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach_sys.h"
 #include "error.h"
 #include "sys.h"
 
-int target_open(struct target *t, pid_t pid, struct stats *stats)
+int target_open(struct target *t, struct stats *stats)
 {
-	char path[48], probe, source = 0;
+	char probe, source = 0;
 	struct iovec to = {&probe, 1}, from = {&source, 1};
 
-	t->pid = pid ? pid : getpid();
-	t->stats = stats;
-	t->mem_fd = -1;
-	if (!pid && sys_process_vm_writev(t->pid, &from, 1, &to, 1) == 1)
+	*t = (struct target){
+		.pid = getpid(), .own = true, .mem_fd = -1, .stats = stats};
+	if (sys_process_vm_writev(t->pid, &from, 1, &to, 1) == 1)
 		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)t->pid);
-	t->mem_fd = sys_open(path, O_RDONLY, 0);
+	t->mem_fd = sys_open("/proc/self/mem", O_RDONLY, 0);
 	if (t->mem_fd < 0)
-		return error_sys(t->mem_fd, SNAP_FAILURE_REFUSED,
-				 "neither process_vm_writev() nor %s may be "
-				 "used to read guest RAM",
-				 path);
+		return error_sys(
+			t->mem_fd, SNAP_FAILURE_REFUSED,
+			"neither process_vm_writev() nor "
+			"/proc/self/mem may be used to read guest RAM");
 	return 0;
+}
+
+int target_open_other(struct target *t, pid_t pid, int mem_fd,
+		      struct stats *stats)
+{
+	*t = (struct target){.pid = pid, .stats = stats};
+	t->mem_fd = sys_dup(mem_fd);
+	return t->mem_fd >= 0
+		       ? 0
+		       : error_sys(t->mem_fd, SNAP_FAILURE_INTERNAL,
+				   "cannot keep the memory of process %d open",
+				   (int)pid);
 }
 
 void target_close(struct target *t)
@@ -72,6 +83,8 @@ void target_unmap(struct region *r)
 #define PIECE (64 * KIB)
 #define PIECES (BLOCK_BYTES / PIECE)
 
+#define READV_WORTH (64 * KIB)
+
 static ssize_t read_own(struct target *t, uint64_t addr, size_t len, void *dst)
 {
 	struct iovec from = {(void *)addr, len}, to[PIECES];
@@ -82,6 +95,37 @@ static ssize_t read_own(struct target *t, uint64_t addr, size_t len, void *dst)
 		to[n++] = (struct iovec){(char *)dst + at,
 					 min_u64(len - at, PIECE)};
 	return sys_process_vm_writev(t->pid, &from, 1, to, n);
+}
+
+/*
+ * process_vm_readv() is faster than /proc/PID/mem from some 64 KiB on, but is
+ * of whatever program the process runs now; the descriptor is of one address
+ * space, and reads 0 bytes when that has gone.  So asked after the copy, it
+ * tells that the copy was of the right one.
+ */
+static ssize_t read_other(struct target *t, uint64_t addr, size_t len,
+			  void *dst)
+{
+	struct iovec to = {dst, len}, from = {(void *)addr, len};
+	ssize_t n;
+	char probe;
+
+	if (len < READV_WORTH)
+		return sys_pread(t->mem_fd, dst, len, addr);
+	n = sys_process_vm_readv(t->pid, &to, 1, &from, 1);
+	if (n < 0) /* not allowed, or gone */
+		return sys_pread(t->mem_fd, dst, len, addr);
+	stats_add(&t->stats->syscalls, 1);
+	return sys_pread(t->mem_fd, &probe, 1, addr) == 0 ? 0 : n;
+}
+
+/* By its file, where that is to be had. */
+static bool by_file(const struct target *t, const struct region *r)
+{
+	if (r->fd < 0)
+		return false;
+	return r->kind == REGION_HUGETLB_SHARED ||
+	       (r->kind == REGION_SHARED && !t->own);
 }
 
 int target_read(struct target *t, const struct region *r, uint64_t first,
@@ -96,15 +140,19 @@ int target_read(struct target *t, const struct region *r, uint64_t first,
 		return 0;
 	}
 	stats_add(&t->stats->syscalls, 1);
-	if (r->kind == REGION_HUGETLB_SHARED && r->fd >= 0)
+	if (by_file(t, r))
 		n = sys_pread(r->fd, dst, len,
 			      r->fd_offset + first * PAGE_BYTES);
+	else if (!t->own)
+		n = read_other(t, addr, len, dst);
 	else if (t->mem_fd >= 0)
 		n = sys_pread(t->mem_fd, dst, len, addr);
 	else
 		n = read_own(t, addr, len, dst);
 	if (n == (ssize_t)len)
 		return 0;
+	if (!n && !t->own)
+		return -ESRCH;
 	return n < 0 && n != -EIO ? (int)n : -EFAULT;
 }
 

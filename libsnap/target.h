@@ -21,20 +21,26 @@
 #include "stats.h"
 
 struct target {
-	pid_t pid;  /* of the memory */
-	int mem_fd; /* /proc/PID/mem where process_vm_writev() is forbidden */
+	pid_t pid; /* of the memory */
+	bool own;
+	int mem_fd; /* /proc/PID/mem, own: where process_vm_writev() is
+		     * forbidden */
 	struct stats *stats;
 };
 
-/** Find out how to read @pid (0: this process).  0 or -errno with the text. */
-int target_open(struct target *t, pid_t pid, struct stats *stats);
+/** This process: find out how to read.  0 or -errno with the text. */
+int target_open(struct target *t, struct stats *stats);
+/** Another process, whose /proc/PID/mem @mem_fd is.  0 or -errno, text set. */
+int target_open_other(struct target *t, pid_t pid, int mem_fd,
+		      struct stats *stats);
 void target_close(struct target *t);
 
 /** Map a shared region for reading where that is safe; else do nothing. */
 void target_map(struct target *t, struct region *r);
 void target_unmap(struct region *r);
 
-/** Copy pages into @dst.  0, or -EFAULT when they are not mapped any more. */
+/** Copy pages into @dst.  0, -EFAULT when they are not mapped any more, -ESRCH
+ * when their process has ended or runs another program. */
 int target_read(struct target *t, const struct region *r, uint64_t first,
 		uint64_t count, void *dst);
 

@@ -21,7 +21,7 @@ endif()
 # add_functional_test(NAME PROGRAM [LOCK RESOURCE] [ARGS ...]): one run of
 # functional/test_PROGRAM.c, which uses nothing but libsnap.h.
 add_library(scene STATIC lib/expect.c lib/scene.c lib/scene_check.c
-  lib/mutator.c lib/proc.c lib/ram.c)
+  lib/mutator.c lib/proc.c lib/ram.c lib/tickets.c)
 target_include_directories(scene PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}
   ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(scene PUBLIC snap_flags PkgConfig::CMOCKA
@@ -51,6 +51,7 @@ add_functional_test(window_hugetlb window LOCK nr_hugepages ARGS "*hugetlb*")
 add_functional_test(cancel cancel)
 add_functional_test(sinks sinks)
 add_functional_test(threads threads)
+add_functional_test(other other)
 target_link_libraries(test_sinks PRIVATE PkgConfig::JANSSON)
 
 add_executable(make_image functional/make_image.c)

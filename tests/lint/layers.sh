@@ -12,8 +12,8 @@ cd "$1"
 layers=(
   'util error log'
   'sys thread maps region pagestate format stats'
-  'uffd residency target bufpool coalesce attach image complaints backing output'
-  'guest arm protect capture encode writer probe restore'
+  'uffd residency target bufpool coalesce attach image complaints backing pick output'
+  'guest arm protect capture pausecopy encode writer probe restore'
   'fault sweep discard'
   'session snap'
 )

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+/* Guest RAM whose contents at any instant tell which instant it was. */
+#include "tickets.h"
+
+#include <unistd.h>
+
+#define HEAD 4096u
+/* Odd, so that it goes through all words of a power of two; far apart. */
+#define STRIDE UINT64_C(0x9e3779b1)
+
+/* The largest power of two of words behind the first page. */
+static uint64_t word_count(size_t len)
+{
+	uint64_t n = 1;
+
+	while (n * 2 * sizeof(uint64_t) + HEAD <= len)
+		n *= 2;
+	return n;
+}
+
+static uint64_t word_of(uint64_t ticket, uint64_t words)
+{
+	return ticket * STRIDE & (words - 1);
+}
+
+void tickets_write(uint8_t *ram, size_t len, const _Atomic uint32_t *stop,
+		   unsigned nap_us)
+{
+	_Atomic uint64_t *counter = (_Atomic uint64_t *)ram;
+	_Atomic uint64_t *words = (_Atomic uint64_t *)(ram + HEAD);
+	uint64_t n = word_count(len), ticket;
+
+	while (!atomic_load_explicit(stop, memory_order_relaxed)) {
+		ticket = atomic_fetch_add(counter, 1);
+		atomic_store_explicit(&words[word_of(ticket, n)], ticket + 1,
+				      memory_order_release);
+		if (nap_us)
+			usleep(nap_us);
+	}
+}
+
+uint64_t tickets_taken(const uint8_t *ram)
+{
+	return *(const uint64_t *)ram;
+}
+
+uint64_t tickets_wrong(const uint8_t *ram, size_t len, unsigned writers)
+{
+	const uint64_t *words = (const uint64_t *)(ram + HEAD);
+	uint64_t n = word_count(len), taken = tickets_taken(ram), i, t;
+	uint64_t wrong = 0, late = 0;
+
+	for (i = 0; i < n; i++) {
+		/* The last ticket below @taken of the word that is i-th. */
+		t = i < taken ? i + (taken - 1 - i) / n * n + 1 : 0;
+		if (words[word_of(i, n)] == t)
+			continue;
+		if (t && words[word_of(i, n)] == (t > n ? t - n : 0))
+			late++; /* not written yet */
+		else
+			wrong++;
+	}
+	return wrong + (late > writers ? late - writers : 0);
+}
