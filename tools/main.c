@@ -15,6 +15,23 @@ static const struct command *const commands[] = {
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
+static void print_usage(FILE *to, const struct command *c)
+{
+	fprintf(to, "usage: snapctl %s %s\n", c->name, c->synopsis);
+}
+
+enum exit_code usage_error(const struct command *c)
+{
+	print_usage(stderr, c);
+	return EXIT_USAGE;
+}
+
+enum exit_code usage_help(const struct command *c)
+{
+	print_usage(stdout, c);
+	return EXIT_DONE;
+}
+
 static void print_help(FILE *to)
 {
 	size_t i;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* Messages of snapctl, and the exit codes that go with them. */
+/* What a program says on stderr, and the exit code that goes with it. */
+#include "program.h"
+
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "libsnap.h"
-#include "snapctl.h"
 
 #define MESSAGE_MAX 2048
 
@@ -33,7 +35,8 @@ enum exit_code fail(enum exit_code code, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "snapctl: %s\n", printable(shown, sizeof(shown), text));
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name,
+		printable(shown, sizeof(shown), text));
 	return code;
 }
 
@@ -45,23 +48,6 @@ enum exit_code fail_library(void)
 	if (failure > SNAP_FAILURE_NONE && failure <= SNAP_FAILURE_CANCELLED)
 		code = (enum exit_code)failure;
 	return fail(code, "%s", snap_error_message());
-}
-
-static void print_usage(FILE *to, const struct command *c)
-{
-	fprintf(to, "usage: snapctl %s %s\n", c->name, c->synopsis);
-}
-
-enum exit_code usage_error(const struct command *c)
-{
-	print_usage(stderr, c);
-	return EXIT_USAGE;
-}
-
-enum exit_code usage_help(const struct command *c)
-{
-	print_usage(stdout, c);
-	return EXIT_DONE;
 }
 
 _Static_assert((int)EXIT_FAILED == (int)SNAP_FAILURE_INTERNAL &&
