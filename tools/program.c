@@ -40,14 +40,17 @@ enum exit_code fail(enum exit_code code, const char *fmt, ...)
 	return code;
 }
 
+enum exit_code exit_code_of(enum snap_failure failure)
+{
+	if (failure > SNAP_FAILURE_NONE && failure <= SNAP_FAILURE_CANCELLED)
+		return (enum exit_code)failure;
+	return EXIT_FAILED;
+}
+
 enum exit_code fail_library(void)
 {
-	enum snap_failure failure = snap_error_failure();
-	enum exit_code code = EXIT_FAILED;
-
-	if (failure > SNAP_FAILURE_NONE && failure <= SNAP_FAILURE_CANCELLED)
-		code = (enum exit_code)failure;
-	return fail(code, "%s", snap_error_message());
+	return fail(exit_code_of(snap_error_failure()), "%s",
+		    snap_error_message());
 }
 
 _Static_assert((int)EXIT_FAILED == (int)SNAP_FAILURE_INTERNAL &&

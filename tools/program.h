@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "libsnap.h"
+
 /** Exit codes, the same for all programs. */
 enum exit_code {
 	EXIT_DONE = 0,
@@ -16,6 +18,9 @@ enum exit_code {
 	EXIT_IMAGE = 6,
 	EXIT_CANCELLED = 7,
 };
+
+/** The code of a class of failures. */
+enum exit_code exit_code_of(enum snap_failure failure);
 
 /** Say one sentence on stderr; returns @code. */
 enum exit_code fail(enum exit_code code, const char *fmt, ...)

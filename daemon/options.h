@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line of snapd. */
+#ifndef SNAPD_OPTIONS_H
+#define SNAPD_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libsnap.h"
+#include "program.h"
+
+enum progress_kind { PROGRESS_AUTO, PROGRESS_PLAIN, PROGRESS_NONE };
+
+/** Addresses of the process. */
+struct range {
+	uint64_t start, end;
+};
+
+struct options {
+	int pid;
+	const char *output; /**< "-" is standard output */
+	struct range *ranges;
+	size_t range_count;
+	const char *qmp; /**< socket, or NULL */
+	enum snap_compress compress;
+	int level;
+	unsigned workers;
+	uint64_t max_buffer, bandwidth; /**< 0: the library's default */
+	enum progress_kind progress;
+	bool json;
+};
+
+/**
+ * Parse.  EXIT_DONE with *@done set when all that was asked for is on stdout
+ * (--help); EXIT_USAGE when the reason was said.  @o is to be freed in each
+ * case; o->json is set whenever --json was there.
+ */
+enum exit_code options_parse(struct options *o, int argc, char **argv,
+			     bool *done);
+void options_free(struct options *o);
+
+#endif
