@@ -241,8 +241,9 @@ SNAP_API SNAP_MUST_CHECK int snap_add_region(struct snap *s,
  * told by snap_get_region().
  *
  * Returns 0, -EINVAL (no @pid was set), -ENOENT (nothing was found), -ESRCH,
- * -EACCES, -EPERM (the process ended, or may not be looked at), -EBUSY (after
- * snap_prepare()), -ENOMEM.  Since 0.1.
+ * -EACCES, -EPERM (the process ended, or may not be looked at), -E2BIG (it has
+ * mapped four times the machine's memory), -EBUSY (after snap_prepare()),
+ * -ENOMEM.  Since 0.1.
  */
 SNAP_API SNAP_MUST_CHECK int snap_add_ram(struct snap *s);
 

@@ -25,6 +25,9 @@
 
 #define GUEST_RAM_MIN (32 * MIB)
 
+/* Times the machine's memory, in address space. */
+#define SPARSE_MAX 4u
+
 #define KVM_VM "anon_inode:kvm-vm"
 
 static bool has_kvm(pid_t pid)
@@ -114,6 +117,31 @@ static int take(struct region_table *t, const struct vma *v, uint64_t end,
 	return err;
 }
 
+/* Reserved address space of sanitizers and language run-times is terabytes of
+ * holes.  To protect it would fill as many page tables. */
+static int check_sane(const struct region_table *t, pid_t pid)
+{
+	const struct region *r, *largest = NULL;
+	uint64_t bytes = 0, memory = (uint64_t)sysconf(_SC_PHYS_PAGES);
+	size_t i;
+
+	memory *= (uint64_t)sysconf(_SC_PAGESIZE);
+	for (i = 0; i < t->count; i++) {
+		r = t->by_index[i];
+		bytes += r->length;
+		if (!largest || r->length > largest->length)
+			largest = r;
+	}
+	if (bytes / SPARSE_MAX <= memory)
+		return 0;
+	return error_set(-E2BIG, SNAP_FAILURE_REFUSED,
+			 "process %d has %" PRIu64 " GiB of address space, "
+			 "0x%" PRIx64 "-0x%" PRIx64 " is the most of it, and "
+			 "can hardly have memory there: name the ranges",
+			 (int)pid, bytes >> 30, largest->start,
+			 region_end(largest));
+}
+
 static const char *why_guest(const struct vma *v)
 {
 	if (v->shared)
@@ -169,5 +197,5 @@ int pick_ram(struct region_table *t, pid_t pid)
 				machine ? "mapping of 32 MiB or more that "
 					  "could be guest RAM"
 					: "private writable memory");
-	return err;
+	return err ? err : check_sane(t, pid);
 }
