@@ -437,11 +437,27 @@ static int enter_begin(struct snap *s)
 	return err;
 }
 
+/* A thread in vfork(), or a machine that has too much to do: nothing was done
+ * to the process yet, so that it can be tried again. */
+#define STOP_TRIES 10
+#define STOP_NAP_US 20000
+
+static int stop_threads(struct attach *a)
+{
+	int err = attach_stop(a), tries;
+
+	for (tries = 1; err == -ETIMEDOUT && tries < STOP_TRIES; tries++) {
+		nap_us(STOP_NAP_US);
+		err = attach_stop(a);
+	}
+	return err;
+}
+
 /* Protect and copy what has to be, with the threads of another process
  * standing meanwhile. */
 static int reach_point(struct guest *g)
 {
-	int err = g->attach ? attach_stop(g->attach) : 0, resumed;
+	int err = g->attach ? stop_threads(g->attach) : 0, resumed;
 
 	if (err)
 		return err;

@@ -6,7 +6,7 @@
  * ticket from it and writes the ticket's number to the word that belongs to it:
  * tickets go through the words in a fixed order, again and again.  At one
  * instant every ticket below the counter is in its word, but for those that a
- * writer has taken and not written yet, one a writer.  A page from another
+ * writer has taken and not written yet, one a writer, where an older one is.  A page from another
  * instant has tickets that are too old or too new, hundreds of them.
  */
 #ifndef TEST_TICKETS_H
