@@ -93,10 +93,36 @@ static void tell_picks(struct oneshot *s)
 			info.length / 1024, info.why);
 }
 
+/* Main memory where QEMU says it is; 1 when it does not. */
+static int add_main_memory(struct oneshot *s)
+{
+	struct snap_region region = {.size = sizeof(region), .name = "ram"};
+	uint64_t start, length;
+
+	if (qmp_guest_ram(s->qmp, &start, &length, &s->failure))
+		return s->failure.code ? -1 : 1;
+	region.addr = (void *)(uintptr_t)start;
+	region.length = length;
+	if (snap_add_region(s->snap, &region))
+		return failure_library(&s->failure);
+	if (s->o->progress != PROGRESS_NONE)
+		fprintf(stderr,
+			"snapd: ram: 0x%" PRIx64 "-0x%" PRIx64 ", %" PRIu64
+			" KiB: main memory, as QEMU says\n",
+			start, start + length, length / 1024);
+	return 0;
+}
+
 static int choose(struct oneshot *s)
 {
+	int err = 1;
+
 	if (s->o->range_count)
 		return add_ranges(s);
+	if (s->qmp)
+		err = add_main_memory(s);
+	if (err <= 0)
+		return err;
 	if (snap_add_ram(s->snap))
 		return failure_library(&s->failure);
 	if (s->o->progress != PROGRESS_NONE)
@@ -188,9 +214,11 @@ static int block_signals(struct oneshot *s)
 
 static int run(struct oneshot *s)
 {
-	if (block_signals(s) || create(s) || choose(s))
+	if (block_signals(s) || create(s))
 		return -1;
 	if (s->o->qmp && qmp_open(&s->qmp, s->o->qmp, &s->failure))
+		return -1;
+	if (choose(s))
 		return -1;
 	if (snap_prepare(s->snap))
 		return failure_library(&s->failure);

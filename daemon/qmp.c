@@ -285,6 +285,42 @@ void qmp_close(struct qmp *q)
 	free(q);
 }
 
+/* ---- its memory ---- */
+
+/* "Host virtual address for 0x0 (pc.ram) is 0x7f..." */
+static int host_address(json_t *answer, uint64_t *start)
+{
+	const char *text = NULL, *at;
+
+	if (json_unpack(answer, "{s:s}", "return", &text))
+		return -1;
+	at = strstr(text, ") is 0x");
+	return at && sscanf(at, ") is 0x%" SCNx64, start) == 1 ? 0 : -1;
+}
+
+int qmp_guest_ram(struct qmp *q, uint64_t *start, uint64_t *length,
+		  struct failure *f)
+{
+	struct failure unsaid = {0};
+	json_int_t bytes = 0;
+	json_t *answer;
+	int err;
+
+	if (command(q, "query-memory-size-summary", NULL, -1, &answer, f))
+		return -1;
+	json_unpack(answer, "{s:{s:I}}", "return", "base-memory", &bytes);
+	json_decref(answer);
+	*length = (uint64_t)bytes;
+	/* There is no command of QMP itself for it. */
+	if (command(q, "human-monitor-command",
+		    json_pack("{s:s}", "command-line", "gpa2hva 0"), -1,
+		    &answer, &unsaid))
+		return -1;
+	err = host_address(answer, start);
+	json_decref(answer);
+	return bytes > 0 ? err : -1;
+}
+
 /* ---- the pause ---- */
 
 int qmp_stop(struct qmp *q, struct failure *f)

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "failure.h"
 
@@ -20,6 +21,14 @@ struct qmp;
 
 /** Connect and greet.  0 or -1 with @f set (EXIT_REFUSED). */
 int qmp_open(struct qmp **out, const char *path, struct failure *f);
+
+/**
+ * Where main memory is in QEMU's address space: mappings alone do not tell,
+ * as the kernel joins it with what is mapped beside it.  0, or -1 when QEMU
+ * does not say; @f is set only where the connection is no good any more.
+ */
+int qmp_guest_ram(struct qmp *q, uint64_t *start, uint64_t *length,
+		  struct failure *f);
 
 /** Stop the guest.  0 or -1; after -1 too qmp_cont() must be called. */
 int qmp_stop(struct qmp *q, struct failure *f);

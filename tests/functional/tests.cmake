@@ -59,6 +59,10 @@ target_link_libraries(make_image PRIVATE image_maker snap_static)
 add_example_tests(snapctl usage info verify cut export device_state exists
   damaged full cancel)
 
+if(TARGET snapd)
+  add_example_tests(qemu tcg kvm memfd)
+endif()
+
 # Attaching to other processes: library internals, so linked with the objects.
 add_library(attach_targets STATIC lib/attach_targets.c lib/attach_steps.c)
 target_link_libraries(attach_targets PUBLIC scene)
