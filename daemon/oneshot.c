@@ -49,6 +49,7 @@ static int create(struct oneshot *s)
 		.max_buffer = o->max_buffer,
 		.bandwidth = o->bandwidth,
 		.pid = o->pid,
+		.fault_limit_ms = o->fault_limit_ms,
 	};
 
 	if (!strcmp(o->output, "-")) {

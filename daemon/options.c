@@ -12,6 +12,8 @@
 
 #define PAGE_MASK (UINT64_C(4096) - 1)
 
+#define FAULT_LIMIT_MS 250
+
 enum option_code {
 	OPT_PID = 256,
 	OPT_OUTPUT,
@@ -21,6 +23,7 @@ enum option_code {
 	OPT_WORKERS,
 	OPT_MAX_BUFFER,
 	OPT_BANDWIDTH,
+	OPT_FAULT_LIMIT,
 	OPT_PROGRESS,
 	OPT_JSON,
 	OPT_HELP,
@@ -36,6 +39,7 @@ static const struct option options[] = {
 	{"workers", required_argument, NULL, OPT_WORKERS},
 	{"max-buffer", required_argument, NULL, OPT_MAX_BUFFER},
 	{"bandwidth", required_argument, NULL, OPT_BANDWIDTH},
+	{"fault-limit", required_argument, NULL, OPT_FAULT_LIMIT},
 	{"progress", required_argument, NULL, OPT_PROGRESS},
 	{"json", no_argument, NULL, OPT_JSON},
 	{"help", no_argument, NULL, OPT_HELP},
@@ -61,6 +65,9 @@ static const char help[] =
 	"  --workers N          threads that compress (one a CPU, 8 at most)\n"
 	"  --max-buffer SIZE    memory for copies (64M)\n"
 	"  --bandwidth SIZE     bytes a second that may be written (no limit)\n"
+	"  --fault-limit MS     release the process and fail when a write of "
+	"it\n"
+	"                       waited so long (250); 0 is for ever\n"
 	"  --progress auto | plain | none\n"
 	"  --json               one object on standard output at the end (on\n"
 	"                       standard error with --output -)\n"
@@ -188,6 +195,12 @@ static enum exit_code parse_limit(struct options *o, int code, const char *text)
 			return wrong("workers", text, "a number from 1 to 64");
 		o->workers = (unsigned)n;
 		return EXIT_DONE;
+	case OPT_FAULT_LIMIT:
+		if (!parse_number(text, 3600000, &n))
+			return wrong("fault-limit", text,
+				     "milliseconds, or 0 for no limit");
+		o->fault_limit_ms = (unsigned)n;
+		return EXIT_DONE;
 	case OPT_MAX_BUFFER:
 		return parse_size(text, &o->max_buffer)
 			       ? EXIT_DONE
@@ -253,7 +266,7 @@ enum exit_code options_parse(struct options *o, int argc, char **argv,
 	enum exit_code code = EXIT_DONE;
 	int c;
 
-	*o = (struct options){0};
+	*o = (struct options){.fault_limit_ms = FAULT_LIMIT_MS};
 	*done = false;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == OPT_JSON) {

@@ -27,6 +27,7 @@ struct options {
 	int level;
 	unsigned workers;
 	uint64_t max_buffer, bandwidth; /**< 0: the library's default */
+	unsigned fault_limit_ms;	/**< 0: none */
 	enum progress_kind progress;
 	bool json;
 };

@@ -168,6 +168,12 @@ struct snap_options {
 	 * Nothing of ours stays in it.  Needs the right to trace it (the same
 	 * user, or CAP_SYS_PTRACE), and Linux 6.4.  Since 0.1. */
 	int pid;
+
+	/** Milliseconds that a write of the guest may wait for us, which is
+	 * when the output is slower than the guest writes.  After that the RAM
+	 * is released and the snapshot fails with -ETIMEDOUT.  0: no limit.
+	 * Since 0.1. */
+	unsigned fault_limit_ms;
 };
 
 /** A range of guest RAM. */

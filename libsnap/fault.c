@@ -404,6 +404,19 @@ static bool wait_for_work(struct fault_thread *t, uint64_t *since)
 	return fds[0].revents != 0;
 }
 
+/* For the watchdog.  @now: since when there may be a message to read, or 0. */
+static void note_oldest(struct fault_thread *t, uint64_t now)
+{
+	uint64_t oldest = now;
+
+	if (t->unbuffered.count)
+		oldest = t->unbuffered.items[t->unbuffered.first].since;
+	else if (t->parked.count)
+		oldest = t->parked.items[t->parked.first].since;
+	atomic_store_explicit(&t->g->fault_since_ns, oldest,
+			      memory_order_relaxed);
+}
+
 static void *run(void *arg)
 {
 	struct fault_thread *t = arg;
@@ -412,9 +425,11 @@ static void *run(void *arg)
 	thread_urgent();
 	t->drained_ns = now_ns();
 	while (!wait_for_work(t, &since)) {
+		note_oldest(t, since);
 		serve(t, since);
 		retry_unbuffered(t);
 		retry_parked(t);
+		note_oldest(t, 0);
 	}
 	/* Nothing is registered any more; who waits for an event of his to be
 	 * read goes on when it is. */

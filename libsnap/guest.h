@@ -53,6 +53,7 @@ struct guest {
 	atomic_bool stop;	  /* give up: nothing more is captured */
 	int stop_fd;		  /* readable when the fault thread is to end */
 	_Atomic uint64_t last_fault_ns;
+	_Atomic uint64_t fault_since_ns; /* the oldest unanswered; 0: none */
 };
 
 /** -ESRCH, with a text that says what became of the process. */

@@ -112,6 +112,8 @@ static void release_guest(struct snap *s)
 	struct guest *g = &s->guest;
 
 	protect_release(g);
+	watchdog_stop(s->watchdog);
+	s->watchdog = NULL;
 	fault_stop(s->fault);
 	s->fault = NULL;
 	protect_close(g);
@@ -358,6 +360,9 @@ static int start_threads(struct snap *s)
 {
 	int err = fault_start(&s->fault, &s->guest);
 
+	if (!err)
+		err = watchdog_start(&s->watchdog, &s->guest,
+				     s->opts.fault_limit_ms);
 	if (!err)
 		err = thread_start(&s->thread, "snap-sweep", session_thread, s);
 	s->thread_started = !err;

@@ -20,6 +20,7 @@
 
 #include "fault.h"
 #include "guest.h"
+#include "watchdog.h"
 #include "writer.h"
 
 struct device_state {
@@ -35,6 +36,7 @@ struct snap {
 	struct guest guest;
 	struct writer *writer;
 	struct fault_thread *fault;
+	struct watchdog *watchdog;
 	pthread_t thread;
 	bool thread_started;
 	struct device_state *states;

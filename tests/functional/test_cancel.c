@@ -100,6 +100,20 @@ static void cancel_releases_stalled_writers_at_once(void **state)
 	scene_close(&sc);
 }
 
+static void guest_that_waits_too_long_is_released(void **state)
+{
+	struct scene_config cfg = stalled;
+	struct scene sc;
+
+	(void)state;
+	cfg.options.fault_limit_ms = 100;
+	scene_open(&sc, &cfg);
+	scene_prepare(&sc);
+	scene_begin(&sc);
+	scene_finish_failed(&sc, -ETIMEDOUT, SNAP_FAILURE_INTERNAL);
+	scene_close(&sc);
+}
+
 static void cancel_after_the_end_changes_nothing(void **state)
 {
 	struct scene sc;
@@ -296,6 +310,7 @@ int main(void)
 		ON(cancel_at_random_moments, quick[2]),
 		ON(cancel_at_random_moments, quick[3]),
 		ON(cancel_releases_stalled_writers_at_once, stalled),
+		cmocka_unit_test(guest_that_waits_too_long_is_released),
 		ON(cancel_after_the_end_changes_nothing, quick[0]),
 		ON(cancel_before_begin_ends_it, quick[0]),
 		ON(destroy_while_it_runs, quick[0]),

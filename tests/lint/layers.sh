@@ -14,7 +14,7 @@ layers=(
   'sys thread maps region pagestate format stats'
   'uffd residency target bufpool coalesce attach image complaints backing pick output'
   'guest arm protect capture pausecopy encode writer probe restore'
-  'fault sweep discard'
+  'fault sweep discard watchdog'
   'session snap'
 )
 # Parts of a module that are not named after it.
