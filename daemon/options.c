@@ -129,21 +129,27 @@ static bool parse_range(const char *text, struct range *r)
 	       parse_address(at + 1, &at, &r->end) && !*at && r->start < r->end;
 }
 
-static enum exit_code add_range(struct options *o, const char *text)
+static int wrong(struct failure *f, const char *option, const char *value,
+		 const char *what)
+{
+	return failure_set(f, EXIT_USAGE, "%s %s: give %s", option, value,
+			   what);
+}
+
+static int add_range(struct options *o, const char *text, struct failure *f)
 {
 	struct range r, *more;
 
 	if (!parse_range(text, &r))
-		return fail(EXIT_USAGE,
-			    "--range %s: give 0xSTART-0xEND, whole pages of "
-			    "4096 bytes, END exclusive",
-			    text);
+		return wrong(f, "range", text,
+			     "0xSTART-0xEND, whole pages of 4096 bytes, END "
+			     "exclusive");
 	more = realloc(o->ranges, (o->range_count + 1) * sizeof(*more));
 	if (!more)
-		return fail(EXIT_FAILED, "no memory for the ranges");
+		return failure_set(f, EXIT_FAILED, "no memory for the ranges");
 	o->ranges = more;
 	o->ranges[o->range_count++] = r;
-	return EXIT_DONE;
+	return 0;
 }
 
 static bool parse_compress(struct options *o, const char *text)
@@ -179,70 +185,67 @@ static bool parse_progress(struct options *o, const char *text)
 	return false;
 }
 
-static enum exit_code wrong(const char *option, const char *value,
-			    const char *what)
-{
-	return fail(EXIT_USAGE, "--%s %s: give %s", option, value, what);
-}
-
-static enum exit_code parse_limit(struct options *o, int code, const char *text)
+static int parse_limit(struct options *o, int code, const char *text,
+		       struct failure *f)
 {
 	uint64_t n;
 
 	switch (code) {
 	case OPT_WORKERS:
 		if (!parse_number(text, 64, &n) || !n)
-			return wrong("workers", text, "a number from 1 to 64");
+			return wrong(f, "workers", text,
+				     "a number from 1 to 64");
 		o->workers = (unsigned)n;
-		return EXIT_DONE;
+		return 0;
 	case OPT_FAULT_LIMIT:
 		if (!parse_number(text, 3600000, &n))
-			return wrong("fault-limit", text,
+			return wrong(f, "fault-limit", text,
 				     "milliseconds, or 0 for no limit");
 		o->fault_limit_ms = (unsigned)n;
-		return EXIT_DONE;
+		return 0;
 	case OPT_MAX_BUFFER:
 		return parse_size(text, &o->max_buffer)
-			       ? EXIT_DONE
-			       : wrong("max-buffer", text,
+			       ? 0
+			       : wrong(f, "max-buffer", text,
 				       "a size such as 64M");
 	default:
 		return parse_size(text, &o->bandwidth)
-			       ? EXIT_DONE
-			       : wrong("bandwidth", text,
+			       ? 0
+			       : wrong(f, "bandwidth", text,
 				       "bytes a second such as 200M");
 	}
 }
 
-static enum exit_code parse_one(struct options *o, int code, const char *text)
+static int parse_one(struct options *o, int code, const char *text,
+		     struct failure *f)
 {
 	uint64_t n;
 
 	switch (code) {
 	case OPT_PID:
 		if (!parse_number(text, INT_MAX, &n) || !n)
-			return wrong("pid", text, "the number of a process");
+			return wrong(f, "pid", text, "the number of a process");
 		o->pid = (int)n;
-		return EXIT_DONE;
+		return 0;
 	case OPT_OUTPUT:
 		o->output = text;
-		return EXIT_DONE;
+		return 0;
 	case OPT_RANGE:
-		return add_range(o, text);
+		return add_range(o, text, f);
 	case OPT_QMP:
 		o->qmp = text;
-		return EXIT_DONE;
+		return 0;
 	case OPT_COMPRESS:
 		return parse_compress(o, text)
-			       ? EXIT_DONE
-			       : wrong("compress", text,
+			       ? 0
+			       : wrong(f, "compress", text,
 				       "none, zstd or zstd:1 to zstd:19");
 	case OPT_PROGRESS:
-		return parse_progress(o, text)
-			       ? EXIT_DONE
-			       : wrong("progress", text, "auto, plain or none");
+		return parse_progress(o, text) ? 0
+					       : wrong(f, "progress", text,
+						       "auto, plain or none");
 	default:
-		return parse_limit(o, code, text);
+		return parse_limit(o, code, text, f);
 	}
 }
 
@@ -260,13 +263,30 @@ static enum exit_code check(const struct options *o, int operands)
 	return EXIT_DONE;
 }
 
+int options_set(struct options *o, const char *name, const char *value,
+		struct failure *f)
+{
+	const struct option *at;
+
+	for (at = options; at->name; at++)
+		if (at->has_arg && !strcmp(at->name, name))
+			return parse_one(o, at->val, value, f);
+	return failure_set(f, EXIT_USAGE, "there is no option %s", name);
+}
+
+void options_init(struct options *o)
+{
+	*o = (struct options){.fault_limit_ms = FAULT_LIMIT_MS};
+}
+
 enum exit_code options_parse(struct options *o, int argc, char **argv,
 			     bool *done)
 {
-	enum exit_code code = EXIT_DONE;
+	struct failure f = {0};
+	bool said = false;
 	int c;
 
-	*o = (struct options){.fault_limit_ms = FAULT_LIMIT_MS};
+	options_init(o);
 	*done = false;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == OPT_JSON) {
@@ -279,12 +299,14 @@ enum exit_code options_parse(struct options *o, int argc, char **argv,
 				printf("snapd %s\n", snap_version());
 			return EXIT_DONE;
 		} else if (c == '?') {
-			code = EXIT_USAGE; /* getopt said why */
-		} else if (code == EXIT_DONE) {
-			code = parse_one(o, c, optarg);
+			said = true; /* by getopt */
+		} else {
+			parse_one(o, c, optarg, &f);
 		}
 	}
-	return code == EXIT_DONE ? check(o, argc - optind) : code;
+	if (said)
+		return EXIT_USAGE;
+	return f.code ? fail(f.code, "--%s", f.text) : check(o, argc - optind);
 }
 
 void options_free(struct options *o)

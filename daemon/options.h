@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "failure.h"
 #include "libsnap.h"
 #include "program.h"
 
@@ -31,6 +32,16 @@ struct options {
 	enum progress_kind progress;
 	bool json;
 };
+
+/** The defaults. */
+void options_init(struct options *o);
+
+/**
+ * Set one option by its long name.  @value must stay as long as @o is used.
+ * 0, or -1 with @f set.
+ */
+int options_set(struct options *o, const char *name, const char *value,
+		struct failure *f);
 
 /**
  * Parse.  EXIT_DONE with *@done set when all that was asked for is on stdout
