@@ -2,12 +2,17 @@
 /* One snapshot of one process, up to its snapshot point. */
 #include "job.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#define LOOKS_MAX 5u
+#define LOOK_NAP_US 10000u
 
 static uint64_t now_us(void)
 {
@@ -147,15 +152,29 @@ int job_begin(struct job *j)
 	return err;
 }
 
+/* A process that starts, or is busy with its mappings, changes them between the
+ * look and the registration: then they are looked at anew. */
+static bool has_changed(const struct job *j, int err)
+{
+	return !j->options->range_count && (err == -EFAULT || err == -EACCES);
+}
+
 int job_prepare(struct job *j)
 {
-	if (create(j))
-		return -1;
+	unsigned tries = 0;
+	int err;
+
 	if (j->options->qmp && qmp_open(&j->qmp, j->options->qmp, &j->failure))
 		return -1;
-	if (choose(j))
-		return -1;
-	return snap_prepare(j->snap) ? failure_library(&j->failure) : 0;
+	do {
+		snap_destroy(j->snap);
+		j->snap = NULL;
+		usleep(tries * LOOK_NAP_US);
+		if (create(j) || choose(j))
+			return -1;
+		err = snap_prepare(j->snap);
+	} while (err && has_changed(j, err) && ++tries < LOOKS_MAX);
+	return err ? failure_library(&j->failure) : 0;
 }
 
 void job_close(struct job *j)

@@ -78,16 +78,14 @@ static int run(struct oneshot *s)
 
 static void print_report(struct oneshot *s)
 {
-	const struct report r = {
-		.snap = s->job.snap,
-		.failure = &s->job.failure,
-		.pause_us = s->job.pause_us,
-	};
 	FILE *to = strcmp(s->job.options->output, "-") ? stdout : stderr;
+	json_t *o = report_json(&s->job);
 
-	if (report_print(&r, to))
+	if (!o || json_dumpf(o, to, JSON_COMPACT) || fputc('\n', to) == EOF ||
+	    fflush(to))
 		failure_set(&s->job.failure, EXIT_OUTPUT,
 			    "cannot write the report");
+	json_decref(o);
 }
 
 enum exit_code oneshot_run(const struct options *o)

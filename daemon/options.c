@@ -26,6 +26,8 @@ enum option_code {
 	OPT_FAULT_LIMIT,
 	OPT_PROGRESS,
 	OPT_JSON,
+	OPT_LISTEN,
+	OPT_LOG_LEVEL,
 	OPT_HELP,
 	OPT_VERSION,
 };
@@ -41,6 +43,8 @@ static const struct option options[] = {
 	{"bandwidth", required_argument, NULL, OPT_BANDWIDTH},
 	{"fault-limit", required_argument, NULL, OPT_FAULT_LIMIT},
 	{"progress", required_argument, NULL, OPT_PROGRESS},
+	{"listen", required_argument, NULL, OPT_LISTEN},
+	{"log-level", required_argument, NULL, OPT_LOG_LEVEL},
 	{"json", no_argument, NULL, OPT_JSON},
 	{"help", no_argument, NULL, OPT_HELP},
 	{"version", no_argument, NULL, OPT_VERSION},
@@ -49,6 +53,7 @@ static const struct option options[] = {
 
 static const char help[] =
 	"usage: snapd --pid PID --output FILE [OPTION]...\n"
+	"       snapd --listen SOCKET [--log-level LEVEL]\n"
 	"Save the memory of a running process, while it runs on.\n"
 	"\n"
 	"  --pid PID            the process\n"
@@ -71,6 +76,10 @@ static const char help[] =
 	"  --progress auto | plain | none\n"
 	"  --json               one object on standard output at the end (on\n"
 	"                       standard error with --output -)\n"
+	"\n"
+	"  --listen SOCKET      take requests at this Unix socket: see "
+	"snapd(8)\n"
+	"  --log-level error | info | debug\n"
 	"\n"
 	"SIZE takes K, M, G.  Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
 	"3 refused, 4 the process went away, 5 the output failed, 7 "
@@ -235,6 +244,14 @@ static int parse_one(struct options *o, int code, const char *text,
 	case OPT_QMP:
 		o->qmp = text;
 		return 0;
+	case OPT_LISTEN:
+		o->listen = text;
+		return 0;
+	case OPT_LOG_LEVEL:
+		return log_parse_level(text, &o->log_level)
+			       ? wrong(f, "log-level", text,
+				       "error, info or debug")
+			       : 0;
 	case OPT_COMPRESS:
 		return parse_compress(o, text)
 			       ? 0
@@ -254,6 +271,11 @@ static enum exit_code check(const struct options *o, int operands)
 	if (operands)
 		return fail(EXIT_USAGE, "only options are taken; snapd --help "
 					"lists them");
+	if (o->listen)
+		return o->pid || o->output
+			       ? fail(EXIT_USAGE, "--listen takes neither "
+						  "--pid nor --output")
+			       : EXIT_DONE;
 	if (!o->pid)
 		return fail(EXIT_USAGE, "--pid is missing; snapd --help lists "
 					"the options");
@@ -276,7 +298,8 @@ int options_set(struct options *o, const char *name, const char *value,
 
 void options_init(struct options *o)
 {
-	*o = (struct options){.fault_limit_ms = FAULT_LIMIT_MS};
+	*o = (struct options){.fault_limit_ms = FAULT_LIMIT_MS,
+			      .log_level = LOG_INFO};
 }
 
 enum exit_code options_parse(struct options *o, int argc, char **argv,

@@ -9,6 +9,7 @@
 
 #include "failure.h"
 #include "libsnap.h"
+#include "log.h"
 #include "program.h"
 
 enum progress_kind { PROGRESS_AUTO, PROGRESS_PLAIN, PROGRESS_NONE };
@@ -31,6 +32,9 @@ struct options {
 	unsigned fault_limit_ms;	/**< 0: none */
 	enum progress_kind progress;
 	bool json;
+
+	const char *listen; /**< socket of the daemon, or NULL */
+	enum log_level log_level;
 };
 
 /** The defaults. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The object that --json prints at the end. */
+/* What is told of a snapshot, as an object. */
 #include "report.h"
 
-#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* What the library says of @s, or of a snapshot that nothing was done with. */
@@ -31,35 +31,43 @@ static json_t *text_json(const char *text)
 	return o ? o : json_string(printable(shown, sizeof(shown), text));
 }
 
-static const char *status(enum exit_code code)
+static const char *status(const struct job *j)
 {
-	switch (code) {
+	switch (j->failure.code) {
 	case EXIT_DONE:
-		return "complete";
+		break;
 	case EXIT_CANCELLED:
 		return "cancelled";
 	default:
 		return "failed";
 	}
+	return j->snap && snap_state(j->snap) < SNAP_STATE_COMPLETE
+		       ? "running"
+		       : "complete";
 }
 
-int report_print(const struct report *r, FILE *to)
+json_t *report_json(const struct job *j)
 {
-	json_t *o = library_report(r->snap);
-	int err = -1;
+	json_t *o = library_report(j->snap);
 
 	if (!o)
-		return err;
-	json_object_set_new(o, "status", json_string(status(r->failure->code)));
+		return NULL;
+	json_object_set_new(o, "status", json_string(status(j)));
 	json_object_set_new(o, "error",
-			    r->failure->code ? text_json(r->failure->text)
-					     : json_null());
-	if (r->pause_us)
+			    j->failure.code ? text_json(j->failure.text)
+					    : json_null());
+	json_object_set_new(o, "exit_code", json_integer(j->failure.code));
+	if (j->pause_us)
 		json_object_set_new(o, "pause_us",
-				    json_integer((json_int_t)r->pause_us));
-	if (!json_dumpf(o, to, JSON_COMPACT) && fputc('\n', to) != EOF &&
-	    !fflush(to))
-		err = 0;
+				    json_integer((json_int_t)j->pause_us));
+	return o;
+}
+
+void report_id(struct snap *s, char *out, size_t size)
+{
+	json_t *o = library_report(s);
+	const char *id = json_string_value(json_object_get(o, "snapshot_id"));
+
+	snprintf(out, size, "%s", id ? id : "");
 	json_decref(o);
-	return err;
 }

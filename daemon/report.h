@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The object that --json prints at the end. */
+/* What is told of a snapshot, as an object. */
 #ifndef SNAPD_REPORT_H
 #define SNAPD_REPORT_H
 
-#include <stdint.h>
-#include <stdio.h>
+#include <jansson.h>
+#include <stddef.h>
 
-#include "failure.h"
-#include "libsnap.h"
+#include "job.h"
 
-struct report {
-	struct snap *snap; /**< NULL: it did not come to one */
-	const struct failure *failure;
-	uint64_t pause_us; /**< of the whole pause; 0: the library's own */
-};
+/** The object of the contract: of a job that runs, has ended, or did not come
+ * to a snapshot.  New; NULL: no memory. */
+json_t *report_json(const struct job *j);
 
-/** One line to @to.  0, or -1 when it could not be written. */
-int report_print(const struct report *r, FILE *to);
+/** The snapshot's UUID as text. */
+void report_id(struct snap *s, char *out, size_t size);
 
 #endif

@@ -13,6 +13,16 @@
 #include "sys.h"
 #include "util/util.h"
 
+static int explain_open(pid_t pid, int err, const char *path)
+{
+	if (pid && (err == -ENOENT || err == -ESRCH))
+		return error_set(-ESRCH, SNAP_FAILURE_GONE,
+				 "there is no process %d", (int)pid);
+	return error_sys(err,
+			 pid ? SNAP_FAILURE_REFUSED : SNAP_FAILURE_INTERNAL,
+			 "cannot open %s", path);
+}
+
 /* A whole proc file as a string to be freed, or NULL with *err set. */
 static char *read_proc(pid_t pid, const char *leaf, int *err)
 {
@@ -27,8 +37,7 @@ static char *read_proc(pid_t pid, const char *leaf, int *err)
 		snprintf(path, sizeof(path), "/proc/self/%s", leaf);
 	fd = sys_open(path, O_RDONLY, 0);
 	if (fd < 0) {
-		*err = error_sys(fd, SNAP_FAILURE_INTERNAL, "cannot open %s",
-				 path);
+		*err = explain_open(pid, fd, path);
 		return NULL;
 	}
 	do {
