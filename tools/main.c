@@ -8,10 +8,12 @@
 #include "snapctl.h"
 
 static const struct command *const commands[] = {
-	&command_info,
-	&command_verify,
-	&command_export,
+	&command_info,	&command_verify, &command_export,
+	&command_start, &command_status, &command_cancel,
+	&command_wait,	&command_list,	 &command_metrics,
 };
+
+const char *socket_path;
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -36,7 +38,7 @@ static void print_help(FILE *to)
 {
 	size_t i;
 
-	fprintf(to, "usage: snapctl COMMAND ...\n\n");
+	fprintf(to, "usage: snapctl [--socket SOCKET] COMMAND ...\n\n");
 	for (i = 0; i < COMMAND_COUNT; i++)
 		fprintf(to, "  snapctl %s %s\n        %s\n", commands[i]->name,
 			commands[i]->synopsis, commands[i]->summary);
@@ -68,21 +70,27 @@ static enum exit_code run(int argc, char **argv)
 	static const struct option options[] = {
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
+		{"socket", required_argument, NULL, 's'},
 		{0},
 	};
 
+	int c;
+
 	/* "+": the command's options are not ours. */
-	switch (getopt_long(argc, argv, "+hV", options, NULL)) {
-	case 'h':
-		print_help(stdout);
-		return EXIT_DONE;
-	case 'V':
-		printf("snapctl %s\n", snap_version());
-		return EXIT_DONE;
-	case -1:
-		break;
-	default:
-		return EXIT_USAGE;
+	while ((c = getopt_long(argc, argv, "+hV", options, NULL)) != -1) {
+		switch (c) {
+		case 'h':
+			print_help(stdout);
+			return EXIT_DONE;
+		case 'V':
+			printf("snapctl %s\n", snap_version());
+			return EXIT_DONE;
+		case 's':
+			socket_path = optarg;
+			break;
+		default:
+			return EXIT_USAGE;
+		}
 	}
 	if (optind < argc)
 		return run_command(argc - optind, argv + optind);

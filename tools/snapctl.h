@@ -18,6 +18,15 @@ struct command {
 extern const struct command command_info;
 extern const struct command command_verify;
 extern const struct command command_export;
+extern const struct command command_start;
+extern const struct command command_status;
+extern const struct command command_cancel;
+extern const struct command command_wait;
+extern const struct command command_list;
+extern const struct command command_metrics;
+
+/** --socket, or NULL. */
+extern const char *socket_path;
 
 /** Say on stderr how @c is used; returns EXIT_USAGE. */
 enum exit_code usage_error(const struct command *c);
