@@ -61,6 +61,9 @@ add_example_tests(snapctl usage info verify cut export device_state exists
 
 if(TARGET snapd)
   add_example_tests(qemu tcg kvm memfd)
+  add_executable(hostile functional/hostile.c)
+  target_link_libraries(hostile PRIVATE snap_flags)
+  add_example_tests(daemon life cancel killed hostile)
 endif()
 
 # Attaching to other processes: library internals, so linked with the objects.
