@@ -9,7 +9,9 @@
  */
 #define COUNTER 0x500
 #define RAM 0x100000
+#ifndef WORDS
 #define WORDS 0x400000 /* 16 MiB */
+#endif
 #define STRIDE 0x9e3779b1
 #define COM1 0x3f8
 
