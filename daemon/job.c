@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "hook.h"
+
 #define LOOKS_MAX 5u
 #define LOOK_NAP_US 10000u
 
@@ -120,35 +122,61 @@ static int choose(struct job *j)
 
 /* ---- the pause ---- */
 
+static int pause_guest(struct job *j)
+{
+	if (j->qmp)
+		return qmp_stop(j->qmp, &j->failure);
+	if (!j->options->pause_cmd)
+		return 0;
+	return hook_run(j->options->pause_cmd, j->options->pid, NULL, NULL,
+			&j->failure);
+}
+
+/* Whatever happened before.  A guest that does not go on is worse than an image
+ * that is not made. */
+static int resume_guest(struct job *j)
+{
+	if (j->qmp)
+		return qmp_cont(j->qmp, &j->failure);
+	if (!j->options->resume_cmd)
+		return 0;
+	return hook_run(j->options->resume_cmd, j->options->pid, NULL, NULL,
+			&j->failure);
+}
+
 static int add_devices(struct job *j)
 {
-	void *data;
-	size_t len;
+	void *data = NULL;
+	size_t len = 0;
 	int err;
 
-	if (qmp_device_state(j->qmp, &data, &len, &j->failure))
+	if (j->qmp)
+		err = qmp_device_state(j->qmp, &data, &len, &j->failure);
+	else if (j->options->state_cmd)
+		err = hook_run(j->options->state_cmd, j->options->pid, &data,
+			       &len, &j->failure);
+	else
+		return 0;
+	if (err)
 		return -1;
-	err = snap_add_device_state(j->snap, "qemu", data, len);
+	err = snap_add_device_state(j->snap, j->qmp ? "qemu" : "state", data,
+				    len);
 	free(data);
 	return err ? failure_library(&j->failure) : 0;
 }
 
 int job_begin(struct job *j)
 {
+	bool outside = j->qmp || j->options->pause_cmd;
 	uint64_t start = now_us();
-	int err = 0;
+	int err = pause_guest(j) || add_devices(j) ? -1 : 0;
 
-	if (j->qmp)
-		err = qmp_stop(j->qmp, &j->failure) || add_devices(j) ? -1 : 0;
 	if (!err && snap_begin(j->snap))
 		err = failure_library(&j->failure);
-	if (!j->qmp)
-		return err;
-	/* Whatever happened.  A guest that does not go on is worse than an
-	 * image that is not made. */
-	if (qmp_cont(j->qmp, &j->failure))
+	if (resume_guest(j))
 		err = -1;
-	j->pause_us = now_us() - start;
+	if (outside)
+		j->pause_us = now_us() - start;
 	return err;
 }
 

@@ -19,6 +19,9 @@ enum option_code {
 	OPT_OUTPUT,
 	OPT_RANGE,
 	OPT_QMP,
+	OPT_PAUSE_CMD,
+	OPT_RESUME_CMD,
+	OPT_STATE_CMD,
 	OPT_COMPRESS,
 	OPT_WORKERS,
 	OPT_MAX_BUFFER,
@@ -37,6 +40,9 @@ static const struct option options[] = {
 	{"output", required_argument, NULL, OPT_OUTPUT},
 	{"range", required_argument, NULL, OPT_RANGE},
 	{"qmp", required_argument, NULL, OPT_QMP},
+	{"pause-cmd", required_argument, NULL, OPT_PAUSE_CMD},
+	{"resume-cmd", required_argument, NULL, OPT_RESUME_CMD},
+	{"state-cmd", required_argument, NULL, OPT_STATE_CMD},
 	{"compress", required_argument, NULL, OPT_COMPRESS},
 	{"workers", required_argument, NULL, OPT_WORKERS},
 	{"max-buffer", required_argument, NULL, OPT_MAX_BUFFER},
@@ -66,6 +72,11 @@ static const char help[] =
 	"  --qmp SOCKET         it is QEMU: stop and continue it over QMP and "
 	"put\n"
 	"                       its device state into the image\n"
+	"  --pause-cmd COMMAND  for other machines: run in the pause, by "
+	"/bin/sh with\n"
+	"  --state-cmd COMMAND  SNAPD_PID set; what the second writes is the "
+	"device\n"
+	"  --resume-cmd COMMAND state; the third is run whatever happens\n"
 	"  --compress none | zstd[:LEVEL]\n"
 	"  --workers N          threads that compress (one a CPU, 8 at most)\n"
 	"  --max-buffer SIZE    memory for copies (64M)\n"
@@ -244,6 +255,15 @@ static int parse_one(struct options *o, int code, const char *text,
 	case OPT_QMP:
 		o->qmp = text;
 		return 0;
+	case OPT_PAUSE_CMD:
+		o->pause_cmd = text;
+		return 0;
+	case OPT_RESUME_CMD:
+		o->resume_cmd = text;
+		return 0;
+	case OPT_STATE_CMD:
+		o->state_cmd = text;
+		return 0;
 	case OPT_LISTEN:
 		o->listen = text;
 		return 0;
@@ -276,6 +296,12 @@ static enum exit_code check(const struct options *o, int operands)
 			       ? fail(EXIT_USAGE, "--listen takes neither "
 						  "--pid nor --output")
 			       : EXIT_DONE;
+	if (o->qmp && (o->pause_cmd || o->resume_cmd || o->state_cmd))
+		return fail(EXIT_USAGE, "--qmp pauses and resumes QEMU by "
+					"itself: leave the commands out");
+	if (!o->pause_cmd != !o->resume_cmd)
+		return fail(EXIT_USAGE, "--pause-cmd and --resume-cmd go "
+					"together");
 	if (!o->pid)
 		return fail(EXIT_USAGE, "--pid is missing; snapd --help lists "
 					"the options");

@@ -24,7 +24,8 @@ struct options {
 	const char *output; /**< "-" is standard output */
 	struct range *ranges;
 	size_t range_count;
-	const char *qmp; /**< socket, or NULL */
+	const char *qmp;				/**< socket, or NULL */
+	const char *pause_cmd, *resume_cmd, *state_cmd; /**< or NULL */
 	enum snap_compress compress;
 	int level;
 	unsigned workers;

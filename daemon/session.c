@@ -277,7 +277,8 @@ static int set_option(struct options *o, const char *key, json_t *value,
 			 json_integer_value(value));
 		text = number;
 	}
-	if (!text || !strcmp(name, "progress") || !strcmp(name, "listen"))
+	if (!text || !strcmp(name, "progress") || !strcmp(name, "listen") ||
+	    strstr(name, "-cmd"))
 		return failure_set(f, EXIT_USAGE,
 				   "%s: give a string or a number", key);
 	return options_set(o, name, text, f);
