@@ -230,7 +230,7 @@ static void check_clean(struct scene *sc)
 	struct proc_range range;
 
 	proc_census(&now);
-	for (int i = 0; i < 50 && now.threads > sc->before.threads; i++) {
+	for (int i = 0; i < 2500 && now.threads > sc->before.threads; i++) {
 		scene_nap_ms(2);
 		proc_census(&now);
 	}

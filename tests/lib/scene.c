@@ -344,7 +344,7 @@ static void check_released(struct scene *sc)
 
 	proc_census(&now);
 	/* A joined thread leaves /proc a moment after pthread_join(). */
-	for (int i = 0; i < 50 && now.threads > sc->before.threads; i++) {
+	for (int i = 0; i < 2500 && now.threads > sc->before.threads; i++) {
 		scene_nap_ms(2);
 		proc_census(&now);
 	}
