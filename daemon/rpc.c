@@ -151,6 +151,15 @@ static void method_metrics(struct call *call)
 	free(text);
 }
 
+static void method_probe(struct call *call)
+{
+	char *text = snap_probe_json();
+	json_t *o = text ? json_loads(text, 0, NULL) : NULL;
+
+	free(text);
+	reply(call, o ? o : json_object());
+}
+
 static const struct {
 	const char *name;
 	void (*run)(struct call *call);
@@ -161,6 +170,7 @@ static const struct {
 	{"snapshot.wait", method_wait},
 	{"snapshot.subscribe", method_subscribe},
 	{"snapshot.list", method_list},
+	{"probe", method_probe},
 	{"metrics", method_metrics},
 };
 

@@ -449,6 +449,13 @@ SNAP_API int snap_get_stats(struct snap *s, struct snap_stats *st);
  */
 SNAP_API char *snap_stats_json(struct snap *s);
 
+/**
+ * What this kernel can do, as one line of JSON, the same as snapctl probe
+ * --json prints; each ability is tried.  NULL when there is no memory; otherwise
+ * to be freed with free().  Any thread.  Since 0.1.
+ */
+SNAP_API char *snap_probe_json(void);
+
 /*
  * ---- 6. Reading an image and restoring -----------------------------------
  *

@@ -91,4 +91,7 @@ static inline void count_write(struct backend *k)
 				  memory_order_relaxed);
 }
 
+/** Whether a ring can be made. */
+bool uring_works(void);
+
 #endif

@@ -273,3 +273,13 @@ free_backend:
 	free(u);
 	return err;
 }
+
+bool uring_works(void)
+{
+	struct io_uring ring;
+
+	if (io_uring_queue_init(2, &ring, 0))
+		return false;
+	io_uring_queue_exit(&ring);
+	return true;
+}

@@ -8,9 +8,9 @@
 #include "snapctl.h"
 
 static const struct command *const commands[] = {
-	&command_info,	&command_verify, &command_export,
-	&command_start, &command_status, &command_cancel,
-	&command_wait,	&command_list,	 &command_metrics,
+	&command_info,	&command_verify,  &command_export, &command_probe,
+	&command_start, &command_status,  &command_cancel, &command_wait,
+	&command_list,	&command_metrics,
 };
 
 const char *socket_path;

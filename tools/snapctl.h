@@ -18,6 +18,7 @@ struct command {
 extern const struct command command_info;
 extern const struct command command_verify;
 extern const struct command command_export;
+extern const struct command command_probe;
 extern const struct command command_start;
 extern const struct command command_status;
 extern const struct command command_cancel;

@@ -241,9 +241,20 @@ case_cancel()
 	only guest.snap out
 }
 
+case_probe()
+{
+	expect 0 'write-protecting anonymous memory' "$snapctl" probe
+	for field in '"perm_upgrade":"unknown"' '"wp_unpopulated":' \
+		'"pagemap_scan":' '"io_uring":' '"hugetlb":'; do
+		expect 0 "$field" "$snapctl" probe --json
+	done
+	expect 2 'usage: snapctl probe' "$snapctl" probe --what
+	expect 2 'usage: snapctl probe' "$snapctl" probe more
+}
+
 case $case in
 usage | info | verify | cut | export | device_state | exists | damaged | full \
-	| cancel) "case_$case" ;;
+	| cancel | probe) "case_$case" ;;
 *)
 	echo "no such case: $case"
 	exit 2

@@ -57,7 +57,7 @@ target_link_libraries(test_sinks PRIVATE PkgConfig::JANSSON)
 add_executable(make_image functional/make_image.c)
 target_link_libraries(make_image PRIVATE image_maker snap_static)
 add_example_tests(snapctl usage info verify cut export device_state exists
-  damaged full cancel)
+  damaged full cancel probe)
 
 if(TARGET snapd)
   add_example_tests(qemu tcg kvm memfd)
