@@ -38,6 +38,7 @@ static int create(struct job *j)
 		.max_buffer = o->max_buffer,
 		.bandwidth = o->bandwidth,
 		.pid = o->pid,
+		.allow = j->options->allow,
 		.fault_limit_ms = o->fault_limit_ms,
 	};
 

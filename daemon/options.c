@@ -27,6 +27,7 @@ enum option_code {
 	OPT_MAX_BUFFER,
 	OPT_BANDWIDTH,
 	OPT_FAULT_LIMIT,
+	OPT_FORCE,
 	OPT_PROGRESS,
 	OPT_JSON,
 	OPT_LISTEN,
@@ -48,6 +49,7 @@ static const struct option options[] = {
 	{"max-buffer", required_argument, NULL, OPT_MAX_BUFFER},
 	{"bandwidth", required_argument, NULL, OPT_BANDWIDTH},
 	{"fault-limit", required_argument, NULL, OPT_FAULT_LIMIT},
+	{"force", required_argument, NULL, OPT_FORCE},
 	{"progress", required_argument, NULL, OPT_PROGRESS},
 	{"listen", required_argument, NULL, OPT_LISTEN},
 	{"log-level", required_argument, NULL, OPT_LOG_LEVEL},
@@ -84,6 +86,9 @@ static const char help[] =
 	"  --fault-limit MS     release the process and fail when a write of "
 	"it\n"
 	"                       waited so long (250); 0 is for ever\n"
+	"  --force NAME         go on in spite of vfio, io_uring, shared, ksm "
+	"or\n"
+	"                       output; may repeat\n"
 	"  --progress auto | plain | none\n"
 	"  --json               one object on standard output at the end (on\n"
 	"                       standard error with --output -)\n"
@@ -191,6 +196,21 @@ static bool parse_compress(struct options *o, const char *text)
 	return true;
 }
 
+static bool parse_hazard(struct options *o, const char *text)
+{
+	static const char *const names[] = {"vfio", "io_uring", "shared", "ksm",
+					    "output"};
+	unsigned i;
+
+	for (i = 0; i < 5; i++) {
+		if (strcmp(names[i], text) != 0)
+			continue;
+		o->allow |= 1u << i;
+		return true;
+	}
+	return false;
+}
+
 static bool parse_progress(struct options *o, const char *text)
 {
 	static const char *const names[] = {"auto", "plain", "none"};
@@ -255,6 +275,11 @@ static int parse_one(struct options *o, int code, const char *text,
 	case OPT_QMP:
 		o->qmp = text;
 		return 0;
+	case OPT_FORCE:
+		return parse_hazard(o, text)
+			       ? 0
+			       : wrong(f, "force", text,
+				       "vfio, io_uring, shared, ksm or output");
 	case OPT_PAUSE_CMD:
 		o->pause_cmd = text;
 		return 0;

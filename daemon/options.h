@@ -31,6 +31,7 @@ struct options {
 	unsigned workers;
 	uint64_t max_buffer, bandwidth; /**< 0: the library's default */
 	unsigned fault_limit_ms;	/**< 0: none */
+	unsigned allow;			/**< OR of enum snap_hazard */
 	enum progress_kind progress;
 	bool json;
 

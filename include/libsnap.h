@@ -125,6 +125,23 @@ enum snap_flags {
 };
 
 /**
+ * snap_options.allow: what snap_prepare() refuses to do with another process
+ * unless it is told that it is all right.
+ */
+enum snap_hazard {
+	/** The process has a VFIO device open, which writes to RAM unseen. */
+	SNAP_HAZARD_VFIO = 1u << 0,
+	/** RAM holds registered buffers of an io_uring, which are pinned. */
+	SNAP_HAZARD_IO_URING = 1u << 1,
+	/** Another process has RAM's file mapped writable (vhost-user). */
+	SNAP_HAZARD_SHARED = 1u << 2,
+	/** RAM is mergeable and ksmd runs. */
+	SNAP_HAZARD_KSM = 1u << 3,
+	/** The process has the output file mapped. */
+	SNAP_HAZARD_OUTPUT = 1u << 4,
+};
+
+/**
  * Options of one snapshot.  Zero means the default everywhere, so set @size to
  * sizeof(struct snap_options), fill what you need and leave the rest.  The
  * struct only ever grows at its end; the library refuses with -E2BIG a tail
@@ -174,6 +191,9 @@ struct snap_options {
 	 * is released and the snapshot fails with -ETIMEDOUT.  0: no limit.
 	 * Since 0.1. */
 	unsigned fault_limit_ms;
+
+	/** OR of enum snap_hazard: go on in spite of them.  Since 0.1. */
+	unsigned allow;
 };
 
 /** A range of guest RAM. */
@@ -309,7 +329,8 @@ SNAP_API SNAP_MUST_CHECK int snap_add_device_state(struct snap *s,
  * and of another process, which runs on as before:
  *   -ESRCH       there is none, it ended (SNAP_FAILURE_GONE), is a zombie
  *   -EPERM       no right to trace it, or no userfaultfd may be made in it
- *   -EBUSY       it is traced already; the text names the tracer
+ *   -EBUSY       it is traced already, the text names the tracer; or its RAM
+ *                can change unseen, see enum snap_hazard
  *   -EINVAL      it is this process, or @pid is a thread's
  *   -ENOTSUP     a kernel thread or a 32-bit program
  *   -ETIMEDOUT   one of its threads does not stop.

@@ -11,6 +11,7 @@
 
 #include "attach.h"
 #include "format.h"
+#include "hazard.h"
 #include "pausecopy.h"
 #include "protect.h"
 #include "sweep.h"
@@ -404,6 +405,9 @@ int session_prepare(struct snap *s)
 		err = check_stream(s);
 	if (!err)
 		err = open_event_fds(g);
+	if (!err && g->pid)
+		err = hazard_check(&g->regions, g->pid, s->opts.output,
+				   s->opts.allow);
 	if (!err)
 		err = protect_prepare(g);
 	if (!err)

@@ -22,6 +22,9 @@
 #define STATES_BYTES_MAX (1 * GIB)
 #define STATES_MAX 4096u
 
+#define HAZARDS_KNOWN                                                          \
+	(SNAP_HAZARD_VFIO | SNAP_HAZARD_IO_URING | SNAP_HAZARD_SHARED |        \
+	 SNAP_HAZARD_KSM | SNAP_HAZARD_OUTPUT)
 #define FLAGS_KNOWN                                                            \
 	(SNAP_OVERWRITE | SNAP_NO_PREALLOCATE | SNAP_NO_IO_URING |             \
 	 SNAP_NO_DIRECT)
@@ -80,6 +83,8 @@ static int check_options(const struct snap_options *o)
 		return bad_option("workers is more than 64");
 	if (o->max_buffer < BUFFER_MIN || o->max_buffer > BUFFER_MAX)
 		return bad_option("max_buffer is not in 16 MiB..1 GiB");
+	if (o->allow & ~(unsigned)HAZARDS_KNOWN)
+		return bad_option("allow has unknown bits");
 	if (o->pid < 0)
 		return bad_option("pid is negative");
 	if (o->output_fd < 0)
