@@ -64,6 +64,8 @@ if(TARGET snapd)
   add_example_tests(qemu tcg kvm memfd)
   add_executable(hostile functional/hostile.c)
   target_link_libraries(hostile PRIVATE snap_flags)
+  add_example_tests(snapd usage json range refused hooks cancel full
+    unprivileged)
   add_example_tests(daemon life cancel killed hostile)
 endif()
 
