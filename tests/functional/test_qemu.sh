@@ -12,6 +12,7 @@ case=$2
 
 guest=
 restored=
+cpus=1
 
 undo()
 {
@@ -76,7 +77,7 @@ save_and_restore()
 	"$bin/snapctl" export "$dir/guest.snap" "$dir/ram.raw"
 	"$bin/snapctl" export "$dir/guest.snap" --device-state qemu \
 		"$dir/devices"
-	expect 0 ' 0 words wrong' "$bin/check_ram" "$dir/ram.raw"
+	expect 0 ' 0 words wrong' "$bin/check_ram" "$dir/ram.raw" "$cpus"
 	saved=$(cut -c1-8 "$dir/out")
 	echo "saved at ticket $saved"
 	# Its last line before the restore, to see that it goes on meanwhile.
@@ -113,8 +114,14 @@ case_memfd()
 		-object memory-backend-memfd,id=mem,size=128M,share=on
 }
 
+case_smp()
+{
+	cpus=2
+	save_and_restore -machine pc,accel=tcg -smp 2
+}
+
 case $case in
-tcg | kvm | memfd) "case_$case" ;;
+tcg | kvm | memfd | smp) "case_$case" ;;
 *)
 	echo "no such case: $case"
 	exit 2
