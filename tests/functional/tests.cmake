@@ -61,6 +61,7 @@ add_example_tests(snapctl usage info verify cut export device_state exists
   damaged full cancel probe)
 
 if(TARGET snapd)
+  add_example_tests(redis load)
   add_example_tests(qemu tcg kvm memfd smp)
   add_executable(hostile functional/hostile.c)
   target_link_libraries(hostile PRIVATE snap_flags)

@@ -13,3 +13,10 @@ if(NOT SNAP_SANITIZE AND NOT SNAP_COVERAGE AND NOT SNAP_FUZZ)
   set_tests_properties(lint/rules_catch_offenders PROPERTIES
     SKIP_RETURN_CODE 77 LABELS lint)
 endif()
+
+if(TARGET snapd)
+  add_test(NAME lint/unit COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/lint/unit.sh
+    $<TARGET_FILE:snapd> ${PROJECT_BINARY_DIR}/daemon/snapd.service)
+  set_tests_properties(lint/unit PROPERTIES LABELS lint
+    SKIP_RETURN_CODE 77)
+endif()
