@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -298,6 +299,25 @@ static void process_that_is_killed_is_gone(void **state)
 	munmap(o.shared, sizeof(*o.shared));
 }
 
+/* No mapping of the process is registered with a userfaultfd (VmFlags). */
+static bool is_released(pid_t pid)
+{
+	char path[48], *line = NULL;
+	bool released = true;
+	size_t room = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)pid);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	while (getline(&line, &room, f) > 0)
+		if (!strncmp(line, "VmFlags:", 8) && strstr(line, " uw"))
+			released = false;
+	free(line);
+	fclose(f);
+	return released;
+}
+
 /* The child is killed with a snapshot in its hands, again and again. */
 static void death_of_the_saving_process_frees_the_other(void **state)
 {
@@ -321,6 +341,7 @@ static void death_of_the_saving_process_frees_the_other(void **state)
 		usleep(1000 + 1500 * round);
 		kill(saver, SIGKILL);
 		waitpid(saver, NULL, 0);
+		assert_true(is_released(o.pid));
 		unlink(o.path);
 	}
 	other_finish(&o);
