@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <glob.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -318,6 +319,20 @@ static bool is_released(pid_t pid)
 	return released;
 }
 
+/* What a saving process that was killed leaves, under another name. */
+static void remove_partial(const struct other *o)
+{
+	char pattern[80];
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), ".%s.*.partial", o->path);
+	if (glob(pattern, GLOB_PERIOD, NULL, &found))
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		unlink(found.gl_pathv[i]);
+	globfree(&found);
+}
+
 /* The child is killed with a snapshot in its hands, again and again. */
 static void death_of_the_saving_process_frees_the_other(void **state)
 {
@@ -342,6 +357,7 @@ static void death_of_the_saving_process_frees_the_other(void **state)
 		kill(saver, SIGKILL);
 		waitpid(saver, NULL, 0);
 		assert_true(is_released(o.pid));
+		remove_partial(&o);
 		unlink(o.path);
 	}
 	other_finish(&o);
