@@ -39,6 +39,7 @@ static int create(struct job *j)
 		.bandwidth = o->bandwidth,
 		.pid = o->pid,
 		.allow = j->options->allow,
+		.audit_percent = j->options->audit,
 		.fault_limit_ms = o->fault_limit_ms,
 	};
 

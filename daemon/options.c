@@ -27,6 +27,7 @@ enum option_code {
 	OPT_MAX_BUFFER,
 	OPT_BANDWIDTH,
 	OPT_FAULT_LIMIT,
+	OPT_AUDIT,
 	OPT_FORCE,
 	OPT_PROGRESS,
 	OPT_JSON,
@@ -49,6 +50,7 @@ static const struct option options[] = {
 	{"max-buffer", required_argument, NULL, OPT_MAX_BUFFER},
 	{"bandwidth", required_argument, NULL, OPT_BANDWIDTH},
 	{"fault-limit", required_argument, NULL, OPT_FAULT_LIMIT},
+	{"audit", required_argument, NULL, OPT_AUDIT},
 	{"force", required_argument, NULL, OPT_FORCE},
 	{"progress", required_argument, NULL, OPT_PROGRESS},
 	{"listen", required_argument, NULL, OPT_LISTEN},
@@ -86,6 +88,7 @@ static const char help[] =
 	"  --fault-limit MS     release the process and fail when a write of "
 	"it\n"
 	"                       waited so long (250); 0 is for ever\n"
+	"  --audit PERCENT      checksum some pages in the pause and compare\n"
 	"  --force NAME         go on in spite of vfio, io_uring, shared, ksm "
 	"or\n"
 	"                       output; may repeat\n"
@@ -242,6 +245,11 @@ static int parse_limit(struct options *o, int code, const char *text,
 			return wrong(f, "fault-limit", text,
 				     "milliseconds, or 0 for no limit");
 		o->fault_limit_ms = (unsigned)n;
+		return 0;
+	case OPT_AUDIT:
+		if (!parse_number(text, 100, &n))
+			return wrong(f, "audit", text, "0 to 100 percent");
+		o->audit = (unsigned)n;
 		return 0;
 	case OPT_MAX_BUFFER:
 		return parse_size(text, &o->max_buffer)

@@ -32,6 +32,7 @@ struct options {
 	uint64_t max_buffer, bandwidth; /**< 0: the library's default */
 	unsigned fault_limit_ms;	/**< 0: none */
 	unsigned allow;			/**< OR of enum snap_hazard */
+	unsigned audit;			/**< percent */
 	enum progress_kind progress;
 	bool json;
 

@@ -194,6 +194,12 @@ struct snap_options {
 
 	/** OR of enum snap_hazard: go on in spite of them.  Since 0.1. */
 	unsigned allow;
+
+	/** How many of 100 pages are checksummed in the pause, chosen by
+	 * chance, and compared with their copies: 0..100.  What was written to
+	 * unseen fails the snapshot with -EILSEQ.  Makes the pause longer, some
+	 * 2 us a page.  Since 0.1. */
+	unsigned audit_percent;
 };
 
 /** A range of guest RAM. */
@@ -458,6 +464,7 @@ struct snap_stats {
 
 	uint64_t attach_ns; /**< how long the threads of another process stood
 				 for the userfaultfd.  Since 0.1 */
+	uint64_t pages_audited; /**< compared, see audit_percent.  Since 0.1 */
 };
 
 /** Fill @st.  Returns 0 or -EINVAL (@st->size is 0).  Any thread.  Since 0.1. */

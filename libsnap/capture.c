@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "audit.h"
 #include "sys.h"
 
 /* Half the pages of a run may drop out of it one by one: as many extents more. */
@@ -169,6 +170,9 @@ int capture_pages(struct capture *c, struct region *r, struct page_run run)
 				 "region %s was unmapped or cut short around "
 				 "0x%" PRIx64 " before it was saved",
 				 r->name, region_addr(r, run.first));
+	err = audit_check(g, r, run, c->buf->payload + c->buf->payload_len);
+	if (err)
+		return err;
 	kept = commit(c, r, run, FRAME_DATA);
 	stats_add(c->in_pause	? &g->stats.pages_in_pause
 		  : c->by_fault ? &g->stats.pages_by_fault

@@ -26,6 +26,7 @@
 #include "target.h"
 
 struct attach;
+struct audit;
 
 struct guest {
 	pid_t pid; /* 0: this process */
@@ -42,6 +43,7 @@ struct guest {
 	struct target target;
 	struct stats stats;
 
+	struct audit *audit; /* NULL: none */
 	struct bufpool *pool;
 	struct encoder *encoder;
 	struct failure_sink sink;

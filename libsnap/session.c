@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "attach.h"
+#include "audit.h"
 #include "format.h"
 #include "hazard.h"
 #include "pausecopy.h"
@@ -118,6 +119,8 @@ static void release_guest(struct snap *s)
 	fault_stop(s->fault);
 	s->fault = NULL;
 	protect_close(g);
+	audit_destroy(g->audit);
+	g->audit = NULL;
 	if (g->uffd >= 0)
 		sys_close(g->uffd);
 	if (g->fdinfo >= 0)
@@ -409,6 +412,8 @@ int session_prepare(struct snap *s)
 		err = hazard_check(&g->regions, g->pid, s->opts.output,
 				   s->opts.allow);
 	if (!err)
+		err = audit_create(&g->audit, s->opts.audit_percent);
+	if (!err)
 		err = protect_prepare(g);
 	if (!err)
 		err = open_pipeline(s);
@@ -471,6 +476,8 @@ static int reach_point(struct guest *g)
 	if (err)
 		return err;
 	err = protect_arm(g);
+	if (!err)
+		err = audit_take(g->audit, g);
 	if (!err)
 		err = pausecopy_run(g);
 	if (!g->attach)

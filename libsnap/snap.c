@@ -85,6 +85,8 @@ static int check_options(const struct snap_options *o)
 		return bad_option("max_buffer is not in 16 MiB..1 GiB");
 	if (o->allow & ~(unsigned)HAZARDS_KNOWN)
 		return bad_option("allow has unknown bits");
+	if (o->audit_percent > 100)
+		return bad_option("audit_percent is not in 0..100");
 	if (o->pid < 0)
 		return bad_option("pid is negative");
 	if (o->output_fd < 0)
@@ -382,6 +384,7 @@ static void fill_engine(struct snap_stats *to, const struct guest *g)
 	to->pages_in_pause = stats_get(&s->pages_in_pause);
 	to->pages_absent = stats_get(&s->pages_absent);
 	to->attach_ns = g->attach_ns;
+	to->pages_audited = stats_get(&s->pages_audited);
 	to->faults = stats_get(&s->faults);
 	to->fault_p50_ns = histogram_quantile(&s->fault_ns, 0.5);
 	to->fault_p99_ns = histogram_quantile(&s->fault_ns, 0.99);

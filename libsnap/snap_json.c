@@ -34,13 +34,14 @@ static void id_text(char out[37], const uint8_t id[16])
 
 static json_t *pages(const struct snap_stats *st)
 {
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "total",
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "total",
 			 (json_int_t)st->pages_total, "zero",
 			 (json_int_t)st->pages_zero, "absent",
 			 (json_int_t)st->pages_absent, "by_fault",
 			 (json_int_t)st->pages_by_fault, "by_sweep",
 			 (json_int_t)st->pages_by_sweep, "in_pause",
-			 (json_int_t)st->pages_in_pause);
+			 (json_int_t)st->pages_in_pause, "audited",
+			 (json_int_t)st->pages_audited);
 }
 
 static json_t *fault_us(const struct snap_stats *st)

@@ -29,6 +29,7 @@ struct stats {
 	_Atomic uint64_t pages_by_sweep;
 	_Atomic uint64_t pages_in_pause;
 	_Atomic uint64_t pages_absent;
+	_Atomic uint64_t pages_audited;
 	_Atomic uint64_t faults;
 	_Atomic uint64_t protect_ioctls;
 	_Atomic uint64_t unprotect_ioctls;

@@ -53,6 +53,7 @@ add_functional_test(sinks sinks)
 add_functional_test(threads threads)
 add_functional_test(other other)
 add_functional_test(hazards hazards)
+add_functional_test(audit audit)
 target_link_libraries(test_sinks PRIVATE PkgConfig::JANSSON)
 
 add_executable(make_image functional/make_image.c)
