@@ -300,6 +300,42 @@ static void process_that_is_killed_is_gone(void **state)
 	munmap(o.shared, sizeof(*o.shared));
 }
 
+static void call_exec(int sig)
+{
+	(void)sig;
+	execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+	_exit(1);
+}
+
+/* The address space goes, the process stays: what is read from it afterwards
+ * would be of another program. */
+static void process_that_calls_exec_is_gone(void **state)
+{
+	struct snap_options opts = {.size = sizeof(opts),
+				    .bandwidth = 4 * MB,
+				    .max_buffer = 16 * MB};
+	struct other o;
+	struct snap *s;
+
+	(void)state;
+	signal(SIGUSR1, call_exec);
+	other_start(&o, &anon);
+	signal(SIGUSR1, SIG_DFL);
+	opts.output = o.path;
+	opts.pid = o.pid;
+	assert_int_equal(snap_create(&s, &opts), 0);
+	add_ram(s, &o);
+	expect_ok(snap_begin(s));
+	kill(o.pid, SIGUSR1);
+	assert_int_equal(snap_wait(s, 20000), -ESRCH);
+	assert_int_equal(snap_error_failure(), SNAP_FAILURE_GONE);
+	snap_destroy(s);
+	assert_int_equal(access(o.path, F_OK), -1);
+	kill(o.pid, SIGKILL);
+	waitpid(o.pid, NULL, 0);
+	munmap(o.shared, sizeof(*o.shared));
+}
+
 /* No mapping of the process is registered with a userfaultfd (VmFlags). */
 static bool is_released(pid_t pid)
 {
@@ -403,6 +439,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(ram_is_found_by_itself),
 		cmocka_unit_test(terabytes_of_holes_are_refused),
 		cmocka_unit_test(process_that_is_killed_is_gone),
+		cmocka_unit_test(process_that_calls_exec_is_gone),
 		cmocka_unit_test(death_of_the_saving_process_frees_the_other),
 		cmocka_unit_test(nobody_is_asked_twice),
 	};
