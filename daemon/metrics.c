@@ -6,9 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* 5 us to 1 s; the last has no bound. */
+static const uint64_t bounds_ns[METRICS_BUCKETS] = {
+	5000,	  10000,     25000,	 50000,	     100000,   250000,
+	500000,	  1000000,   2500000,	 5000000,    10000000, 25000000,
+	50000000, 100000000, 1000000000, UINT64_MAX,
+};
+
 void metrics_add_running(struct metrics *m, struct snap *s)
 {
 	struct snap_stats st = {.size = sizeof(st)};
+	uint64_t counts[METRICS_BUCKETS];
+	unsigned i;
 
 	if (!s || snap_get_stats(s, &st))
 		return;
@@ -22,11 +31,10 @@ void metrics_add_running(struct metrics *m, struct snap *s)
 	m->bytes_written += st.bytes_written;
 	m->discards += st.discards;
 	m->pause_seconds += (double)st.pause_ns / 1e9;
-	if (!st.faults)
-		return;
-	m->fault_p50 = (double)st.fault_p50_ns / 1e9;
-	m->fault_p99 = (double)st.fault_p99_ns / 1e9;
-	m->fault_max = (double)st.fault_max_ns / 1e9;
+	m->fault_seconds += (double)st.fault_sum_ns / 1e9;
+	snap_count_faults(s, bounds_ns, counts, METRICS_BUCKETS);
+	for (i = 0; i < METRICS_BUCKETS; i++)
+		m->fault_buckets[i] += counts[i];
 }
 
 void metrics_add(struct metrics *m, struct snap *s, enum exit_code code)
@@ -77,18 +85,26 @@ static void pages(FILE *f, const struct metrics *m)
 
 static void latencies(FILE *f, const struct metrics *m)
 {
+	unsigned i;
+
+	fputs("# HELP snapd_fault_seconds From a fault's message to its wake\n"
+	      "# TYPE snapd_fault_seconds histogram\n",
+	      f);
+	for (i = 0; i + 1 < METRICS_BUCKETS; i++)
+		fprintf(f,
+			"snapd_fault_seconds_bucket{le=\"%g\"} %" PRIu64 "\n",
+			(double)bounds_ns[i] / 1e9, m->fault_buckets[i]);
 	fprintf(f,
-		"# HELP snapd_fault_seconds From a fault's message to its "
-		"wake, of the last snapshot with faults\n"
-		"# TYPE snapd_fault_seconds gauge\n"
-		"snapd_fault_seconds{quantile=\"0.5\"} %.9f\n"
-		"snapd_fault_seconds{quantile=\"0.99\"} %.9f\n"
-		"snapd_fault_seconds{quantile=\"1\"} %.9f\n"
+		"snapd_fault_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\n"
+		"snapd_fault_seconds_sum %.9f\n"
+		"snapd_fault_seconds_count %" PRIu64 "\n",
+		m->fault_buckets[i], m->fault_seconds, m->fault_buckets[i]);
+	fprintf(f,
 		"# HELP snapd_pause_seconds_total Time that processes stood "
 		"at the snapshot point\n"
 		"# TYPE snapd_pause_seconds_total counter\n"
 		"snapd_pause_seconds_total %.9f\n",
-		m->fault_p50, m->fault_p99, m->fault_max, m->pause_seconds);
+		m->pause_seconds);
 }
 
 char *metrics_text(const struct metrics *m, unsigned running)

@@ -7,13 +7,15 @@
 #include "program.h"
 
 #define METRICS_CODES 8 /* exit codes */
+#define METRICS_BUCKETS 16
 
 struct metrics {
 	uint64_t ended[METRICS_CODES]; /**< by exit code; 0: complete */
 	uint64_t faults, by_fault, by_sweep, in_pause, absent;
 	uint64_t unprotect_ranges, pool_waits, bytes_written, discards;
-	double fault_p50, fault_p99, fault_max; /**< s, of the last one */
-	double pause_seconds;			/**< of all together */
+	uint64_t fault_buckets[METRICS_BUCKETS];
+	double fault_seconds;
+	double pause_seconds; /**< of all together */
 };
 
 /** Add a snapshot that has ended; @s may be NULL. */

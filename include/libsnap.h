@@ -465,10 +465,18 @@ struct snap_stats {
 	uint64_t attach_ns; /**< how long the threads of another process stood
 				 for the userfaultfd.  Since 0.1 */
 	uint64_t pages_audited; /**< compared, see audit_percent.  Since 0.1 */
+	uint64_t fault_sum_ns;	/**< of all answered faults.  Since 0.1 */
 };
 
 /** Fill @st.  Returns 0 or -EINVAL (@st->size is 0).  Any thread.  Since 0.1. */
 SNAP_API int snap_get_stats(struct snap *s, struct snap_stats *st);
+
+/**
+ * The faults' latencies as a histogram: @counts[i] is how many were answered
+ * within @bounds_ns[i], to 3 %.  Any thread.  Since 0.1.
+ */
+SNAP_API void snap_count_faults(struct snap *s, const uint64_t *bounds_ns,
+				uint64_t *counts, size_t n);
 
 /**
  * The statistics and the status as one line of JSON, the same as snapd

@@ -384,6 +384,7 @@ static void fill_engine(struct snap_stats *to, const struct guest *g)
 	to->pages_in_pause = stats_get(&s->pages_in_pause);
 	to->pages_absent = stats_get(&s->pages_absent);
 	to->attach_ns = g->attach_ns;
+	to->fault_sum_ns = stats_get(&s->fault_ns.sum);
 	to->pages_audited = stats_get(&s->pages_audited);
 	to->faults = stats_get(&s->faults);
 	to->fault_p50_ns = histogram_quantile(&s->fault_ns, 0.5);
@@ -425,4 +426,14 @@ int snap_get_stats(struct snap *s, struct snap_stats *st)
 	all.size = room;
 	memcpy(st, &all, min_u64(room, sizeof(all)));
 	return 0;
+}
+
+void snap_count_faults(struct snap *s, const uint64_t *bounds_ns,
+		       uint64_t *counts, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		counts[i] =
+			histogram_below(&s->guest.stats.fault_ns, bounds_ns[i]);
 }

@@ -31,6 +31,7 @@ void histogram_add(struct histogram *h, uint64_t value)
 
 	stats_add(&h->buckets[bucket_of(value)], 1);
 	stats_add(&h->count, 1);
+	stats_add(&h->sum, value);
 	while (value > max &&
 	       !atomic_compare_exchange_weak(&h->max, &max, value))
 		;
@@ -56,4 +57,14 @@ uint64_t histogram_quantile(const struct histogram *h, double quantile)
 		return max;
 	end = bucket_end(b);
 	return end < max ? end : max;
+}
+
+uint64_t histogram_below(const struct histogram *h, uint64_t bound)
+{
+	uint64_t n = 0;
+	unsigned b;
+
+	for (b = 0; b < HISTOGRAM_BUCKETS && bucket_end(b) <= bound; b++)
+		n += stats_get(&h->buckets[b]);
+	return n;
 }

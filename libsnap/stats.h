@@ -14,6 +14,7 @@
 struct histogram {
 	_Atomic uint64_t count;
 	_Atomic uint64_t max;
+	_Atomic uint64_t sum;
 	_Atomic uint64_t buckets[HISTOGRAM_BUCKETS];
 };
 
@@ -22,6 +23,9 @@ void histogram_add(struct histogram *h, uint64_t value);
 /** The value that the share @quantile (0..1) of all are at or below, rounded up to its bucket's
  * end but never above the largest; 0 when empty. */
 uint64_t histogram_quantile(const struct histogram *h, double quantile);
+
+/** How many values are at or below @bound, to 3 % of it. */
+uint64_t histogram_below(const struct histogram *h, uint64_t bound);
 
 /** What the engine counts; each name as in struct snap_stats. */
 struct stats {

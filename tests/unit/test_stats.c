@@ -69,6 +69,18 @@ static void the_largest_values_have_a_bucket(void **state)
 
 #define with_histogram(f) cmocka_unit_test_setup(f, setup)
 
+static void below_counts_what_is_at_or_below(void **state)
+{
+	(void)state;
+	for (uint64_t v = 1; v <= 1000; v++)
+		histogram_add(&h, v);
+	assert_int_equal(histogram_below(&h, 0), 0);
+	assert_int_equal(histogram_below(&h, 16), 16);
+	assert_in_range(histogram_below(&h, 500), 484, 500);
+	assert_int_equal(histogram_below(&h, UINT64_MAX), 1000);
+	assert_int_equal(h.sum, 500500);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -76,6 +88,7 @@ int main(void)
 		with_histogram(one_value_is_every_quantile),
 		with_histogram(small_values_are_exact),
 		with_histogram(quantiles_are_at_most_three_percent_high),
+		with_histogram(below_counts_what_is_at_or_below),
 		with_histogram(the_largest_values_have_a_bucket),
 	};
 
