@@ -28,6 +28,17 @@ static uint64_t word_of(uint64_t ticket, uint64_t words)
 	return ticket * STRIDE & (words - 1);
 }
 
+/* Unless a newer one is there: a writer may have been off its CPU since it took
+ * @ticket, while others went round. */
+static void write_word(_Atomic uint64_t *word, uint64_t ticket)
+{
+	uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
+
+	while (seen < ticket &&
+	       !atomic_compare_exchange_weak(word, &seen, ticket))
+		;
+}
+
 void tickets_write(uint8_t *ram, size_t len, const _Atomic uint32_t *stop,
 		   unsigned nap_us)
 {
@@ -37,8 +48,7 @@ void tickets_write(uint8_t *ram, size_t len, const _Atomic uint32_t *stop,
 
 	while (!atomic_load_explicit(stop, memory_order_relaxed)) {
 		ticket = atomic_fetch_add(counter, 1);
-		atomic_store_explicit(&words[word_of(ticket, n)], ticket + 1,
-				      memory_order_release);
+		write_word(&words[word_of(ticket, n)], ticket + 1);
 		if (nap_us)
 			usleep(nap_us);
 	}
