@@ -15,8 +15,6 @@
 
 #define DIRECT_DEPTH 4u
 
-extern char **environ;
-
 uint8_t *peer_buffer(size_t len)
 {
 	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE,

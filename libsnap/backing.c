@@ -172,7 +172,7 @@ static bool continues(const struct vma *a, const struct vma *b)
 static int resolve_one(const struct lookup *l, struct region *r)
 {
 	const struct maps *m = &l->maps;
-	const struct vma *v = maps_find(m, r->start), *last = NULL;
+	const struct vma *v, *last = NULL;
 	struct complaints *c = l->complaints;
 	uint64_t at;
 	int err;
