@@ -21,7 +21,8 @@ struct audit {
 	unsigned percent;
 	uint64_t state;	       /* of the generator */
 	struct entry *entries; /* by region and page */
-	size_t count, room;
+	size_t filled, room;
+	_Atomic size_t count; /* released when all are there: audit_check() */
 	uint8_t page[PAGE_BYTES];
 	struct residency_run runs[BLOCK_PAGES];
 };
@@ -64,7 +65,7 @@ static int take_page(struct audit *a, struct guest *g, const struct region *r,
 	struct entry *more;
 	int err;
 
-	if (a->count == a->room) {
+	if (a->filled == a->room) {
 		size_t room = a->room ? 2 * a->room : 1024;
 
 		more = realloc(a->entries, room * sizeof(*more));
@@ -78,7 +79,7 @@ static int take_page(struct audit *a, struct guest *g, const struct region *r,
 		return error_sys(err, SNAP_FAILURE_LOST,
 				 "region %s cannot be read at 0x%" PRIx64,
 				 r->name, region_addr(r, page));
-	a->entries[a->count++] = (struct entry){
+	a->entries[a->filled++] = (struct entry){
 		.region = r->index,
 		.page = page,
 		.checksum = format_checksum(a->page, PAGE_BYTES),
@@ -148,13 +149,17 @@ int audit_take(struct audit *a, struct guest *g)
 		else if (r->kind == REGION_SHARED && r->fd >= 0)
 			err = take_shared(a, g, r);
 	}
+	if (a && !err)
+		atomic_store_explicit(&a->count, a->filled,
+				      memory_order_release);
 	return err;
 }
 
 /* The first entry at or behind a page. */
-static size_t find(const struct audit *a, uint16_t region, uint64_t page)
+static size_t find(const struct audit *a, size_t count, uint16_t region,
+		   uint64_t page)
 {
-	size_t lo = 0, hi = a->count, mid;
+	size_t lo = 0, hi = count, mid;
 
 	while (lo < hi) {
 		const struct entry *e;
@@ -175,11 +180,14 @@ int audit_check(struct guest *g, const struct region *r, struct page_run run,
 {
 	const struct audit *a = g->audit;
 	const uint8_t *bytes = copy;
-	size_t i;
+	size_t i, count;
 
 	if (!a)
 		return 0;
-	for (i = find(a, r->index, run.first); i < a->count; i++) {
+	/* Pairs with the release in audit_take(): the fault thread is woken by
+	 * the kernel, of which the language knows nothing. */
+	count = atomic_load_explicit(&a->count, memory_order_acquire);
+	for (i = find(a, count, r->index, run.first); i < count; i++) {
 		const struct entry *e = &a->entries[i];
 
 		if (e->region != r->index || e->page >= run.first + run.count)
