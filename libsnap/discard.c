@@ -71,34 +71,21 @@ static int save_piece(struct discard *d, struct region *r, struct page_run run,
 	return err;
 }
 
-/* Save the part of a block, what is absent in it unread. */
+/* Save the part of a block.  Of shared memory what is absent is read too: its
+ * file may have lost it already. */
 static int save_block(struct discard *d, struct region *r, struct page_run run)
 {
-	struct guest *g = d->capture->g;
-	uint64_t at = run.first, first, end;
-	int n, i, err = 0;
+	const struct survey_piece *p;
+	unsigned i;
+	int err;
 
 	if (r->kind != REGION_ANON)
 		return save_piece(d, r, run, true);
-	n = residency_runs(&g->residency, region_addr(r, run.first),
-			   region_addr(r, run.first + run.count), d->runs);
-	if (n < 0)
-		return guest_unreadable(g, n);
-	for (i = 0; i < n && !err; i++) {
-		first = (d->runs[i].start - r->start) >> PAGE_SHIFT;
-		end = (d->runs[i].end - r->start) >> PAGE_SHIFT;
-		if (first > at)
-			err = save_piece(
-				d, r, (struct page_run){at, first - at}, false);
-		if (!err)
-			err = save_piece(d, r,
-					 (struct page_run){first, end - first},
-					 true);
-		at = end;
+	err = survey_look(&d->survey, d->capture->g, r, run);
+	for (i = 0; i < d->survey.count && !err; i++) {
+		p = &d->survey.pieces[i];
+		err = save_piece(d, r, p->run, p->present);
 	}
-	end = run.first + run.count;
-	if (!err && end > at)
-		err = save_piece(d, r, (struct page_run){at, end - at}, false);
 	return err;
 }
 

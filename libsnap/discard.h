@@ -20,6 +20,7 @@
 #include <linux/userfaultfd.h>
 
 #include "capture.h"
+#include "survey.h"
 
 struct discard {
 	struct capture *capture; /* the fault thread's */
@@ -29,7 +30,7 @@ struct discard {
 	bool unproven;	  /* ... and could not */
 	unsigned running; /* threads whose system call could not be seen */
 	_Alignas(8) char dirents[4096];
-	struct residency_run runs[BLOCK_PAGES];
+	struct survey survey;
 };
 
 /** 0 or -errno with the text set. */

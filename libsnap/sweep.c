@@ -10,6 +10,7 @@
 #include "capture.h"
 #include "coalesce.h"
 #include "protect.h"
+#include "survey.h"
 #include "sys.h"
 #include "thread.h"
 
@@ -19,12 +20,6 @@
 
 /* Faults count as coming in for this long after the last one. */
 #define BUSY_NS 2000000u
-
-/* What is at a stretch of a block. */
-struct piece {
-	struct page_run run;
-	bool present;
-};
 
 /* Which block comes next; shared by the threads that sweep. */
 struct walk {
@@ -39,12 +34,8 @@ struct sweep {
 	struct walk *walk;
 	struct capture capture;
 	struct region *r;
-	struct page_run data;	/* of a shared region: known run with data */
-	uint64_t data_from;	/* ... and from where on it is known */
 	uint64_t pending_since; /* oldest saved page not opened, 0: none */
-	struct residency_run runs[BLOCK_PAGES];
-	struct piece pieces[2 * BLOCK_PAGES + 1];
-	unsigned piece_count;
+	struct survey survey;
 };
 
 /* Unprotect what is saved in [@from, @end). */
@@ -72,95 +63,6 @@ static int open_saved(struct sweep *s, uint64_t from, uint64_t end)
 			return err == -EAGAIN ? -ECANCELED : err;
 		from = run.first + run.count;
 	}
-	return 0;
-}
-
-static void add_piece(struct sweep *s, uint64_t first, uint64_t end,
-		      bool present)
-{
-	if (end > first)
-		s->pieces[s->piece_count++] =
-			(struct piece){{first, end - first}, present};
-}
-
-/* Anonymous memory: what the page map has, the rest is known zero. */
-static int look_anon(struct sweep *s, struct page_run block)
-{
-	uint64_t at = block.first, start = s->r->start;
-	bool huge = false;
-	int n, i;
-
-	stats_add(&s->g->stats.syscalls, 1);
-	n = residency_runs(&s->g->residency, region_addr(s->r, block.first),
-			   region_addr(s->r, block.first + block.count),
-			   s->runs);
-	if (n < 0)
-		return guest_unreadable(s->g, n);
-	for (i = 0; i < n; i++) {
-		uint64_t first = (s->runs[i].start - start) >> PAGE_SHIFT;
-		uint64_t end = (s->runs[i].end - start) >> PAGE_SHIFT;
-
-		add_piece(s, at, first, false);
-		add_piece(s, first, end, true);
-		huge |= s->runs[i].huge;
-		at = end;
-	}
-	add_piece(s, at, block.first + block.count, false);
-	if (s->g->residency.scan)
-		atomic_store_explicit(region_block_kind(s->r, block.first),
-				      huge ? BLOCK_HUGE : BLOCK_SMALL,
-				      memory_order_relaxed);
-	return 0;
-}
-
-/*
- * Shared memory: what its file has; a touch would fill a hole.  A run seen with
- * data stays true, one seen as a hole too: all that can happen to it before it
- * is saved is that zeros are put there.
- */
-static int look_shared(struct sweep *s, struct page_run block)
-{
-	uint64_t at = block.first, end = block.first + block.count;
-	uint64_t total = region_pages(s->r), stop;
-
-	while (at < end) {
-		if (at < s->data_from || at >= s->data.first + s->data.count) {
-			s->data = target_data(&s->g->target, s->r, at, total);
-			s->data_from = at;
-		}
-		if (!s->data.count) {
-			/* No data from here to the end of the region. */
-			s->data.first = total;
-			add_piece(s, at, end, false);
-			return 0;
-		}
-		stop = min_u64(s->data.first, end);
-		if (at < stop) {
-			add_piece(s, at, stop, false);
-			at = stop;
-			continue;
-		}
-		stop = min_u64(s->data.first + s->data.count, end);
-		add_piece(s, at, stop, true);
-		at = stop;
-	}
-	return 0;
-}
-
-static int look(struct sweep *s, struct page_run block)
-{
-	s->piece_count = 0;
-	switch (s->r->kind) {
-	case REGION_ANON:
-	case REGION_HUGETLB:
-		return look_anon(s, block);
-	case REGION_SHARED:
-		return look_shared(s, block);
-	case REGION_HUGETLB_SHARED:
-	case REGION_COPIED: /* saved before anybody sweeps */
-		break;
-	}
-	add_piece(s, block.first, block.first + block.count, true);
 	return 0;
 }
 
@@ -193,7 +95,7 @@ static int reserve(struct sweep *s, uint64_t pages, uint64_t at)
 }
 
 /* Take one step in [first, end), all of one kind.  *next: where to go on. */
-static int step(struct sweep *s, const struct piece *p, uint64_t first,
+static int step(struct sweep *s, const struct survey_piece *p, uint64_t first,
 		uint64_t *next)
 {
 	uint64_t end = p->run.first + p->run.count, now = now_ns();
@@ -228,10 +130,10 @@ static int sweep_block(struct sweep *s, struct page_run block)
 {
 	uint64_t at;
 	unsigned i;
-	int err = look(s, block);
+	int err = survey_look(&s->survey, s->g, s->r, block);
 
-	for (i = 0; i < s->piece_count && !err; i++) {
-		const struct piece *p = &s->pieces[i];
+	for (i = 0; i < s->survey.count && !err; i++) {
+		const struct survey_piece *p = &s->survey.pieces[i];
 
 		at = p->run.first;
 		while (at < p->run.first + p->run.count && !err)
@@ -271,11 +173,7 @@ static bool sweep_next(struct sweep *s, int *err)
 
 	if (!next_block(s->walk, &r, &block))
 		return false;
-	if (r != s->r) {
-		s->r = r;
-		s->data = (struct page_run){0, 0};
-		s->data_from = 0;
-	}
+	s->r = r;
 	end = block.first + block.count;
 	if (pagestate_find(&r->ps, block.first, end, PAGE_ARMED) < end)
 		*err = sweep_block(s, block);
