@@ -184,6 +184,16 @@ unsigned bufpool_count(const struct bufpool *p)
 	return p->ordinary;
 }
 
+unsigned bufpool_free_count(struct bufpool *p)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&p->lock);
+	n = p->free_ordinary_count;
+	pthread_mutex_unlock(&p->lock);
+	return n;
+}
+
 unsigned bufpool_lent(struct bufpool *p)
 {
 	unsigned lent;

@@ -69,6 +69,9 @@ void bufpool_memory(const struct bufpool *p, void **addr, size_t *len);
 /** Ordinary buffers in all. */
 unsigned bufpool_count(const struct bufpool *p);
 
+/** Ordinary buffers that nobody holds now. */
+unsigned bufpool_free_count(struct bufpool *p);
+
 /** Buffers of either kind that somebody holds now. */
 unsigned bufpool_lent(struct bufpool *p);
 

@@ -13,6 +13,7 @@
 #include "sys.h"
 #include "thread.h"
 #include "uffd.h"
+#include "window.h"
 
 #define READ_MAX 64u	/* messages in one read */
 #define QUEUE_MAX 4096u /* threads of the guest that wait at once */
@@ -44,6 +45,8 @@ struct fault_thread {
 	struct guest *g;
 	struct capture capture;
 	struct discard discard;
+	struct window window;
+	struct survey survey;
 	pthread_t thread;
 	struct uffd_msg msgs[READ_MAX];
 	struct queue unbuffered; /* wait for a buffer */
@@ -86,9 +89,9 @@ static void too_many(struct fault_thread *t)
 		       "more than %u guest threads wait at once", QUEUE_MAX));
 }
 
-/* Copy what is not saved of the unit. */
-static int copy_unit(struct fault_thread *t, struct region *r,
-		     struct page_run unit)
+/* Copy what is not saved of a stretch that is one unit, or all present. */
+static int copy_run(struct fault_thread *t, struct region *r,
+		    struct page_run unit)
 {
 	uint64_t at = unit.first, end = unit.first + unit.count;
 	struct page_run run;
@@ -103,6 +106,50 @@ static int copy_unit(struct fault_thread *t, struct region *r,
 	return err;
 }
 
+/* The same of one that is absent. */
+static int note_absent(struct fault_thread *t, struct region *r,
+		       struct page_run hole)
+{
+	uint64_t at = hole.first, end = hole.first + hole.count;
+	struct page_run run;
+	int err = 0;
+
+	while (!err && at < end) {
+		err = capture_reserve(&t->capture, 1);
+		if (err)
+			break;
+		run = capture_take(&t->capture, r, at, end);
+		if (run.count)
+			capture_absent(&t->capture, r, run);
+		at = run.first + run.count;
+	}
+	return err;
+}
+
+/* Copy a window, whose unit around the fault has been copied already: what
+ * cannot be had without waiting is left to others. */
+static int copy_window(struct fault_thread *t, struct region *r,
+		       struct page_run window)
+{
+	const struct survey_piece *p;
+	unsigned i;
+	int err = survey_look(&t->survey, t->g, r, window);
+
+	for (i = 0; i < t->survey.count && !err; i++) {
+		p = &t->survey.pieces[i];
+		if (pagestate_all_saved(&r->ps, p->run.first, p->run.count))
+			continue;
+		if (!p->present) {
+			err = note_absent(t, r, p->run);
+			continue;
+		}
+		err = capture_reserve(&t->capture, p->run.count);
+		if (!err)
+			err = copy_run(t, r, p->run);
+	}
+	return err == -EAGAIN ? 0 : err;
+}
+
 /* A page that is saved: unprotect it, with its saved neighbours. */
 static int open_around(struct fault_thread *t, struct region *r, uint64_t page,
 		       struct pending p)
@@ -115,8 +162,12 @@ static int open_around(struct fault_thread *t, struct region *r, uint64_t page,
 			too_many(t);
 		return 0;
 	}
-	if (!err)
-		histogram_add(&g->stats.fault_ns, now_ns() - p.since);
+	if (!err) {
+		uint64_t now = now_ns();
+
+		histogram_add(&g->stats.fault_ns, now - p.since);
+		window_answered(&t->window, now);
+	}
 	return err;
 }
 
@@ -127,6 +178,32 @@ static int open_stray(struct guest *g, uint64_t addr)
 				 PAGE_BYTES);
 
 	return err == -EAGAIN ? err : 0;
+}
+
+static enum window_room window_room(struct fault_thread *t)
+{
+	unsigned all = bufpool_count(t->g->pool);
+	unsigned unused = bufpool_free_count(t->g->pool);
+
+	if (unused > all / 8)
+		return WINDOW_ROOM_AMPLE;
+	return unused > all / 16 ? WINDOW_ROOM_SHORT : WINDOW_ROOM_NONE;
+}
+
+/* More than @unit, where more faults are to be expected. */
+static int copy_around(struct fault_thread *t, struct region *r, uint64_t page,
+		       struct page_run unit)
+{
+	_Atomic uint8_t *heat = region_heat(r, page);
+	uint8_t before = atomic_load_explicit(heat, memory_order_relaxed);
+	struct page_run window;
+
+	if (before < UINT8_MAX)
+		atomic_store_explicit(heat, before + 1, memory_order_relaxed);
+	window = window_around(&t->window, r, page, before, window_room(t));
+	if (window.count <= unit.count)
+		return 0;
+	return copy_window(t, r, window);
 }
 
 /* 0: answered or queued elsewhere; -EAGAIN: no buffer. */
@@ -151,7 +228,9 @@ static int handle_fault(struct fault_thread *t, struct pending p)
 	if (!pagestate_all_saved(&r->ps, unit.first, unit.count)) {
 		err = capture_reserve(&t->capture, unit.count);
 		if (!err)
-			err = copy_unit(t, r, unit);
+			err = copy_run(t, r, unit);
+		if (!err)
+			err = copy_around(t, r, page, unit);
 		if (err)
 			return err;
 	}
@@ -212,6 +291,7 @@ static void handle_messages(struct fault_thread *t, int n, uint64_t since)
 		if (m->event != UFFD_EVENT_PAGEFAULT)
 			continue; /* judged when it was read */
 		stats_add(&t->g->stats.faults, 1);
+		window_fault(&t->window, since);
 		take_fault(t,
 			   (struct pending){m->arg.pagefault.address, since});
 	}

@@ -131,7 +131,8 @@ static int prepare_region(struct guest *g, struct region *r)
 	if (err)
 		return err;
 	r->blocks = calloc(blocks + 1, sizeof(*r->blocks));
-	if (!r->blocks)
+	r->heat = calloc(blocks + 1, sizeof(*r->heat));
+	if (!r->blocks || !r->heat)
 		return error_nomem("block kinds");
 	atomic_fetch_add(&g->unsaved, region_pages(r));
 	target_map(&g->target, r);

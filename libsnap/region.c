@@ -129,6 +129,7 @@ void region_table_free(struct region_table *t)
 	for (i = 0; i < t->count; i++) {
 		pagestate_free(&t->by_index[i]->ps);
 		free((void *)t->by_index[i]->blocks);
+		free((void *)t->by_index[i]->heat);
 		free(t->by_index[i]);
 	}
 	free(t->by_index);

@@ -46,6 +46,7 @@ struct region {
 	bool registered;
 	struct pagestate ps;
 	_Atomic uint8_t *blocks; /* enum block_kind, by 2 MiB of address */
+	_Atomic uint8_t *heat;	 /* faults so far, likewise; sticks at 255 */
 };
 
 struct region_table {
@@ -102,6 +103,13 @@ static inline _Atomic uint8_t *region_block_kind(const struct region *r,
 						 uint64_t page)
 {
 	return &r->blocks[region_block_slot(r, page)];
+}
+
+/** The slot of r->heat for @page. */
+static inline _Atomic uint8_t *region_heat(const struct region *r,
+					   uint64_t page)
+{
+	return &r->heat[region_block_slot(r, page)];
 }
 
 #endif

@@ -12,7 +12,7 @@ cd "$1"
 layers=(
   'util error log'
   'sys thread maps region pagestate format stats'
-  'uffd residency target bufpool coalesce attach image complaints backing pick hazard output'
+  'uffd residency target bufpool coalesce window attach image complaints backing pick hazard output'
   'guest arm audit protect capture survey pausecopy encode writer probe restore'
   'fault sweep discard watchdog'
   'session snap'
