@@ -204,6 +204,8 @@ int job_prepare(struct job *j)
 			return -1;
 		err = snap_prepare(j->snap);
 	} while (err && has_changed(j, err) && ++tries < LOOKS_MAX);
+	if (!err)
+		err = snap_prearm(j->snap);
 	return err ? failure_library(&j->failure) : 0;
 }
 

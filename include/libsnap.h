@@ -345,6 +345,26 @@ SNAP_API SNAP_MUST_CHECK int snap_add_device_state(struct snap *s,
 SNAP_API SNAP_MUST_CHECK int snap_prepare(struct snap *s);
 
 /**
+ * Protect RAM beforehand, in slices, while the guest still runs, so that the
+ * pause follows what the guest writes and not how much it has.  To be called
+ * right before the pause.  Optional.
+ *
+ * A write to a page that is protected so early costs the guest one fault, which
+ * copies nothing; snap_begin() protects the pages so written, and what this
+ * call left alone: huge pages, which cost little in the pause, and memory that
+ * the guest is dropping.  If snap_begin() does not follow soon, the pause grows
+ * again with what the guest writes, to no more than it would have been.
+ * Does what snap_prepare() does when that was not called.  Does nothing for
+ * anonymous memory before Linux 6.4.
+ *
+ * Takes some 20 ms a GiB of 4 KiB pages.  When it fails everything is released.
+ *
+ * Returns 0, what snap_prepare() returns, or -EBUSY (after snap_begin()).
+ * Since 0.1.
+ */
+SNAP_API SNAP_MUST_CHECK int snap_prearm(struct snap *s);
+
+/**
  * The snapshot point.  To be called while no thread and no device writes to
  * the regions: the caller has paused the vCPUs and drained its I/O.  When it
  * returns 0 everything is protected and the guest may run.  When it fails
@@ -353,8 +373,8 @@ SNAP_API SNAP_MUST_CHECK int snap_prepare(struct snap *s);
  * Another process is stopped by this call, and runs on when it returns,
  * whatever it returns.
  *
- * Takes about 10 ms a GiB of 4 KiB pages on two CPUs and 0.1 ms a GiB of huge
- * pages.
+ * Takes about 10 ms a GiB of 4 KiB pages on two CPUs, less after snap_prearm(),
+ * and 0.1 ms a GiB of huge pages.
  *
  * Returns 0, what snap_prepare() returns, -EBUSY (called twice), -EFAULT (a
  * region was unmapped since snap_prepare()), -ENOMEM.  Since 0.1.
@@ -466,6 +486,13 @@ struct snap_stats {
 				 for the userfaultfd.  Since 0.1 */
 	uint64_t pages_audited; /**< compared, see audit_percent.  Since 0.1 */
 	uint64_t fault_sum_ns;	/**< of all answered faults.  Since 0.1 */
+
+	uint64_t early_faults;	/**< of @faults: between snap_prearm() and the
+				 snapshot point.  Since 0.1 */
+	uint64_t prearm_rounds; /**< walks over RAM by snap_prearm().  Since
+				 0.1 */
+	uint64_t pages_armed_in_pause; /**< protected by snap_begin().  Since
+					0.1 */
 };
 
 /** Fill @st.  Returns 0 or -EINVAL (@st->size is 0).  Any thread.  Since 0.1. */

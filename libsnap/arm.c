@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Write-protecting all RAM, inside the pause. */
+/* Write-protecting RAM: all that is not protected yet, inside the pause. */
 #include "arm.h"
 
 #include <errno.h>
@@ -17,6 +17,9 @@
 
 #define THREADS_MAX 8u
 
+/* To protect this many pages more costs less than another call. */
+#define GAP_PAGES 14u
+
 /* What is left to do; shared by the threads that arm. */
 struct arm {
 	struct guest *g;
@@ -24,7 +27,7 @@ struct arm {
 	size_t region;
 	uint64_t at; /* offset in it */
 	int err;     /* the first */
-	const struct region *failed;
+	struct region *failed;
 };
 
 /* UFFDIO_WRITEPROTECT; where a kernel before 6.4 does not cross VMAs it says
@@ -38,31 +41,66 @@ static int arm_range(struct guest *g, const struct region *r, uint64_t start,
 	stats_add(&g->stats.protect_ioctls, 1);
 	do {
 		err = uffd_protect(g->uffd, start, length);
-	} while (err == -EAGAIN);
+	} while (err == -EAGAIN && guest_capturing(g));
 	if (err != -ENOENT || length <= r->page_size)
 		return err;
 	err = arm_range(g, r, start, half);
 	return err ? err : arm_range(g, r, start + half, length - half);
 }
 
+struct page_run arm_next_run(const struct region *r, uint64_t from,
+			     uint64_t end)
+{
+	uint64_t first = pagestate_find(&r->ps, from, end, PAGE_OPEN);
+	uint64_t stop, limit, next = first;
+
+	do {
+		stop = next + pagestate_run(&r->ps, next, end, PAGE_OPEN);
+		limit = min_u64(end, stop + GAP_PAGES + 1);
+		next = pagestate_find(&r->ps, stop, limit, PAGE_OPEN);
+	} while (next < limit);
+	return (struct page_run){first, stop - first};
+}
+
+int arm_run(struct guest *g, struct region *r, struct page_run run)
+{
+	uint64_t at = run.first, end = run.first + run.count;
+	struct page_run part;
+	int err;
+
+	for (;;) {
+		part = arm_next_run(r, at, end);
+		if (!part.count)
+			return 0;
+		err = arm_range(g, r, region_addr(r, part.first),
+				part.count * PAGE_BYTES);
+		if (err)
+			return err;
+		pagestate_arm(&r->ps, part.first, part.count);
+		if (guest_capturing(g))
+			stats_add(&g->stats.pages_armed_in_pause, part.count);
+		at = part.first + part.count;
+	}
+}
+
 /* The next chunk: its region, or NULL when all are taken or one failed. */
-static const struct region *next_chunk(struct arm *a, uint64_t *start,
-				       uint64_t *length)
+static struct region *next_chunk(struct arm *a, struct page_run *run)
 {
 	const struct region_table *t = &a->g->regions;
-	const struct region *r = NULL;
-	uint64_t end;
+	struct region *r = NULL;
+	uint64_t at, end;
 
 	pthread_mutex_lock(&a->lock);
 	while (a->region < t->count && !t->by_index[a->region]->registered)
 		a->region++;
 	if (!a->err && a->region < t->count) {
 		r = t->by_index[a->region];
-		*start = r->start + a->at;
-		end = align_up(*start + 1, max_u64(CHUNK, r->page_size));
+		at = r->start + a->at;
+		end = align_up(at + 1, max_u64(CHUNK, r->page_size));
 		end = min_u64(end, region_end(r));
-		*length = end - *start;
-		a->at += *length;
+		run->first = a->at >> PAGE_SHIFT;
+		run->count = (end - at) >> PAGE_SHIFT;
+		a->at += end - at;
 		if (end == region_end(r)) {
 			a->region++;
 			a->at = 0;
@@ -75,13 +113,13 @@ static const struct region *next_chunk(struct arm *a, uint64_t *start,
 /* False when there was nothing left. */
 static bool arm_next(struct arm *a)
 {
-	uint64_t start, length;
-	const struct region *r = next_chunk(a, &start, &length);
+	struct page_run run;
+	struct region *r = next_chunk(a, &run);
 	int err;
 
 	if (!r)
 		return false;
-	err = arm_range(a->g, r, start, length);
+	err = arm_run(a->g, r, run);
 	if (err) {
 		pthread_mutex_lock(&a->lock);
 		if (!a->err) {
@@ -131,7 +169,15 @@ int arm_regions(struct guest *g)
 {
 	struct arm a = {.g = g, .lock = PTHREAD_MUTEX_INITIALIZER};
 	uint64_t before = now_ns();
+	size_t i;
 
+	for (i = 0; i < g->regions.count; i++) {
+		struct region *r = g->regions.by_index[i];
+
+		/* What is copied in the pause needs no protection. */
+		if (!r->registered)
+			pagestate_arm(&r->ps, 0, region_pages(r));
+	}
 	if (arm_next(&a) && now_ns() - before > WORTH_HELP_NS)
 		arm_together(&a);
 	else

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "prearm.h"
 #include "sys.h"
 
 /* As many ranges of one process_madvise() as are looked at in one go. */
@@ -284,7 +285,10 @@ int discard_event(struct guest *g, const struct uffd_msg *msg)
 	switch (msg->event) {
 	case UFFD_EVENT_REMOVE:
 		stats_add(&g->stats.discards, begun);
-		return begun ? check_saved(g, start, end, "discarded") : 0;
+		if (begun)
+			return check_saved(g, start, end, "discarded");
+		prearm_dropped(g, start, end);
+		return 0;
 	case UFFD_EVENT_UNMAP:
 		break;
 	case UFFD_EVENT_REMAP:

@@ -9,6 +9,7 @@
 #include "capture.h"
 #include "coalesce.h"
 #include "discard.h"
+#include "prearm.h"
 #include "protect.h"
 #include "sys.h"
 #include "thread.h"
@@ -206,6 +207,21 @@ static int copy_around(struct fault_thread *t, struct region *r, uint64_t page,
 	return copy_window(t, r, window);
 }
 
+/* A fault while the snapshot point is still to come; -EALREADY if it has. */
+static int handle_early(struct fault_thread *t, struct region *r, uint64_t page,
+			struct pending p)
+{
+	int err = prearm_fault(t->g, r, page);
+
+	if (err == -EALREADY)
+		return err;
+	if (!err)
+		histogram_add(&t->g->stats.fault_ns, now_ns() - p.since);
+	else if (!queue_push(&t->parked, p))
+		too_many(t);
+	return 0;
+}
+
 /* 0: answered or queued elsewhere; -EAGAIN: no buffer. */
 static int handle_fault(struct fault_thread *t, struct pending p)
 {
@@ -221,6 +237,11 @@ static int handle_fault(struct fault_thread *t, struct pending p)
 		return 0;
 	}
 	page = (p.addr - r->start) >> PAGE_SHIFT;
+	if (!atomic_load_explicit(&g->armed, memory_order_acquire)) {
+		err = handle_early(t, r, page, p);
+		if (err != -EALREADY)
+			return err;
+	}
 	/* A part of a huge page must not be opened alone: that splits it.  So
 	 * what a discard has left of it, or the sweep has in hand, is taken
 	 * too. */

@@ -184,7 +184,9 @@ uint64_t pagestate_saved_or_lost(struct pagestate *ps, uint64_t first,
 	return sum;
 }
 
-void pagestate_open(struct pagestate *ps, uint64_t first, uint64_t count)
+/* Pages of the range that are in state @from go to state @to. */
+static void move_all(struct pagestate *ps, uint64_t first, uint64_t count,
+		     unsigned from, unsigned to)
 {
 	uint64_t end = first + count, p = first, part, q, old, new;
 
@@ -196,25 +198,45 @@ void pagestate_open(struct pagestate *ps, uint64_t first, uint64_t count)
 		do {
 			new = old;
 			for (q = p; q < part; q++)
-				if ((nibble(old, q) & STATE_MASK) == PAGE_SAVED)
-					new |= with_nibble(0, q, PAGE_OPEN);
+				if ((nibble(old, q) & STATE_MASK) == from)
+					new ^= with_nibble(0, q, from ^ to);
 		} while (!atomic_compare_exchange_weak_explicit(
 			word, &old, new, memory_order_acq_rel,
 			memory_order_relaxed));
 	}
 }
 
+void pagestate_arm(struct pagestate *ps, uint64_t first, uint64_t count)
+{
+	move_all(ps, first, count, PAGE_OPEN, PAGE_ARMED);
+}
+
+void pagestate_unarm(struct pagestate *ps, uint64_t first, uint64_t count)
+{
+	move_all(ps, first, count, PAGE_ARMED, PAGE_OPEN);
+}
+
+void pagestate_open(struct pagestate *ps, uint64_t first, uint64_t count)
+{
+	move_all(ps, first, count, PAGE_SAVED, PAGE_OPEN);
+}
+
+/* A word whose sixteen pages are all in @state, and none was stolen. */
+static uint64_t all_in(unsigned state)
+{
+	return state * UINT64_C(0x1111111111111111);
+}
+
 uint64_t pagestate_find(const struct pagestate *ps, uint64_t first,
 			uint64_t end, enum page_state state)
 {
-	/* A word whose sixteen pages are all in the state looked past. */
-	static const uint64_t all_open = 0x3333333333333333u;
 	uint64_t p = first, w;
 
 	while (p < end) {
 		w = atomic_load_explicit(&ps->words[p / PER_WORD],
 					 memory_order_acquire);
-		if (w == all_open && state != PAGE_OPEN) {
+		if ((w == all_in(PAGE_OPEN) && state != PAGE_OPEN) ||
+		    (w == all_in(PAGE_ARMED) && state != PAGE_ARMED)) {
 			p = word_end(p, end);
 			continue;
 		}
@@ -228,10 +250,18 @@ uint64_t pagestate_find(const struct pagestate *ps, uint64_t first,
 uint64_t pagestate_run(const struct pagestate *ps, uint64_t first, uint64_t end,
 		       enum page_state state)
 {
-	uint64_t p = first;
+	uint64_t p = first, w;
 
-	while (p < end && pagestate_get(ps, p) == state)
-		p++;
+	while (p < end) {
+		w = atomic_load_explicit(&ps->words[p / PER_WORD],
+					 memory_order_acquire);
+		if (w == all_in(state))
+			p = word_end(p, end);
+		else if ((nibble(w, p) & STATE_MASK) == state)
+			p++;
+		else
+			break;
+	}
 	return p - first;
 }
 

@@ -2,7 +2,7 @@
 /*
  * The state of every page of a region, 4 bits each, and the atomic claim.
  *
- *   ARMED --claim--> COPYING --saved--> SAVED --open--> OPEN
+ *   OPEN --arm--> ARMED --claim--> COPYING --saved--> SAVED --open--> OPEN
  *
  * How it works.  Whoever moves a page from ARMED to COPYING owns its copy.  The
  * sweep claims long runs and may be preempted with them in its hands; a guest
@@ -11,6 +11,9 @@
  * behind and copies the page once more, which gives the same bytes as long as
  * the page is protected.  The sweep learns of it when it is done and drops its
  * own copy, which may be torn by then.
+ *
+ * Before the snapshot point a page is OPEN, which is not protected, or ARMED,
+ * which is; it may go to and fro between the two (prearm.h).
  *
  * SAVED is set with release order after the copy and read with acquire order
  * before an unprotect: a page is unprotected only when its copy is in a buffer.
@@ -45,6 +48,11 @@ int pagestate_init(struct pagestate *ps, uint64_t pages);
 void pagestate_free(struct pagestate *ps);
 
 enum page_state pagestate_get(const struct pagestate *ps, uint64_t page);
+
+/** OPEN pages of the range become ARMED, and the other way round: before the
+ * snapshot point only. */
+void pagestate_arm(struct pagestate *ps, uint64_t first, uint64_t count);
+void pagestate_unarm(struct pagestate *ps, uint64_t first, uint64_t count);
 
 /** Claim pages from @first on, @max at most, while they are ARMED.  Returns
  * how many are the caller's now. */

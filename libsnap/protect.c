@@ -11,6 +11,7 @@
 #include "arm.h"
 #include "attach.h"
 #include "backing.h"
+#include "prearm.h"
 #include "sys.h"
 #include "uffd.h"
 
@@ -134,6 +135,7 @@ static int prepare_region(struct guest *g, struct region *r)
 	r->heat = calloc(blocks + 1, sizeof(*r->heat));
 	if (!r->blocks || !r->heat)
 		return error_nomem("block kinds");
+	pagestate_unarm(&r->ps, 0, region_pages(r)); /* not protected yet */
 	atomic_fetch_add(&g->unsaved, region_pages(r));
 	target_map(&g->target, r);
 	return populate(g, r);
@@ -192,6 +194,7 @@ int protect_arm(struct guest *g)
 	pthread_mutex_lock(&g->unprotect_lock);
 	atomic_store_explicit(&g->armed, true, memory_order_release);
 	pthread_mutex_unlock(&g->unprotect_lock);
+	prearm_finish(g);
 	for (i = 0; i < g->regions.count; i++) {
 		err = populate(g, g->regions.by_index[i]);
 		if (err)

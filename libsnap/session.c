@@ -14,6 +14,7 @@
 #include "format.h"
 #include "hazard.h"
 #include "pausecopy.h"
+#include "prearm.h"
 #include "protect.h"
 #include "sweep.h"
 #include "sys.h"
@@ -489,6 +490,25 @@ static int reach_point(struct guest *g)
 	attach_close(g->attach);
 	g->attach = NULL;
 	return err ? err : resumed;
+}
+
+int session_prearm(struct snap *s)
+{
+	int err = 0;
+
+	if (session_state(s) == SNAP_STATE_NEW)
+		err = session_prepare(s);
+	if (!err)
+		err = enter_begin(s);
+	if (err)
+		return err;
+	prearm_run(&s->guest);
+	pthread_mutex_lock(&s->lock);
+	s->beginning = false;
+	if (s->err)
+		err = error_set(s->err, s->failure, "%s", s->text);
+	pthread_mutex_unlock(&s->lock);
+	return err ? fail_call(s, err) : 0;
 }
 
 int session_begin(struct snap *s)

@@ -51,7 +51,7 @@ struct snap {
 	pthread_cond_t changed;
 	enum snap_state state;
 	bool go;	/* the session's thread may run */
-	bool beginning; /* session_begin() is arming */
+	bool beginning; /* session_prearm() or session_begin() is arming */
 	int err;	/* the first failure */
 	enum snap_failure failure;
 	char text[ERROR_TEXT_MAX];
@@ -61,8 +61,9 @@ struct snap {
 	uint64_t zero_pages, bytes_written, write_calls, write_syscalls;
 };
 
-/** snap_prepare(), snap_begin() and snap_destroy() of libsnap.h. */
+/** snap_prepare(), snap_prearm(), snap_begin() and snap_destroy() of libsnap.h. */
 int session_prepare(struct snap *s);
+int session_prearm(struct snap *s);
 int session_begin(struct snap *s);
 void session_destroy(struct snap *s);
 

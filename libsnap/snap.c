@@ -281,6 +281,11 @@ int snap_prepare(struct snap *s)
 	return session_prepare(s);
 }
 
+int snap_prearm(struct snap *s)
+{
+	return session_prearm(s);
+}
+
 int snap_begin(struct snap *s)
 {
 	return session_begin(s);
@@ -385,6 +390,9 @@ static void fill_engine(struct snap_stats *to, const struct guest *g)
 	to->pages_absent = stats_get(&s->pages_absent);
 	to->attach_ns = g->attach_ns;
 	to->fault_sum_ns = stats_get(&s->fault_ns.sum);
+	to->early_faults = stats_get(&s->early_faults);
+	to->prearm_rounds = stats_get(&s->prearm_rounds);
+	to->pages_armed_in_pause = stats_get(&s->pages_armed_in_pause);
 	to->pages_audited = stats_get(&s->pages_audited);
 	to->faults = stats_get(&s->faults);
 	to->fault_p50_ns = histogram_quantile(&s->fault_ns, 0.5);

@@ -91,21 +91,25 @@ char *snap_stats_json(struct snap *s)
 	snprintf(text, sizeof(text), "%s", s->text);
 	id_text(id, s->id);
 	pthread_mutex_unlock(&s->lock);
-	o = json_pack(
-		"{s:s,s:o,s:s,s:I,s:I,s:I,s:o,s:I,s:o,s:{s:I,s:I,s:I},"
-		"s:{s:I,s:I},s:o,s:I,s:{s:s}}",
-		"status", status_name(state), "error",
-		failed ? text_json(text) : json_null(), "snapshot_id", id,
-		"pause_us", (json_int_t)(st.pause_ns / 1000), "attach_us",
-		(json_int_t)(st.attach_ns / 1000), "duration_ms",
-		(json_int_t)(st.duration_ns / 1000000), "pages", pages(&st),
-		"faults", (json_int_t)st.faults, "fault_us", fault_us(&st),
-		"unprotect", "ioctls", (json_int_t)st.unprotect_ioctls, "pages",
-		(json_int_t)st.unprotect_pages, "eagain",
-		(json_int_t)st.unprotect_eagain, "bytes", "ram",
-		(json_int_t)st.bytes_ram, "written",
-		(json_int_t)st.bytes_written, "pool", pool(&st), "discards",
-		(json_int_t)st.discards, "kernel", "perm_upgrade", "unknown");
+	o = json_pack("{s:s,s:o,s:s,s:I,s:I,s:I,s:o,s:I,s:o,s:{s:I,s:I,s:I},"
+		      "s:{s:I,s:I},s:o,s:I,s:{s:I,s:I,s:I},s:{s:s}}",
+		      "status", status_name(state), "error",
+		      failed ? text_json(text) : json_null(), "snapshot_id", id,
+		      "pause_us", (json_int_t)(st.pause_ns / 1000), "attach_us",
+		      (json_int_t)(st.attach_ns / 1000), "duration_ms",
+		      (json_int_t)(st.duration_ns / 1000000), "pages",
+		      pages(&st), "faults", (json_int_t)st.faults, "fault_us",
+		      fault_us(&st), "unprotect", "ioctls",
+		      (json_int_t)st.unprotect_ioctls, "pages",
+		      (json_int_t)st.unprotect_pages, "eagain",
+		      (json_int_t)st.unprotect_eagain, "bytes", "ram",
+		      (json_int_t)st.bytes_ram, "written",
+		      (json_int_t)st.bytes_written, "pool", pool(&st),
+		      "discards", (json_int_t)st.discards, "prearm", "rounds",
+		      (json_int_t)st.prearm_rounds, "faults",
+		      (json_int_t)st.early_faults, "pages_in_pause",
+		      (json_int_t)st.pages_armed_in_pause, "kernel",
+		      "perm_upgrade", "unknown");
 	if (!o)
 		return NULL;
 	line = json_dumps(o, JSON_COMPACT);

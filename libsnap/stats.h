@@ -40,6 +40,9 @@ struct stats {
 	_Atomic uint64_t unprotect_pages;
 	_Atomic uint64_t unprotect_eagain;
 	_Atomic uint64_t discards;
+	_Atomic uint64_t early_faults;
+	_Atomic uint64_t prearm_rounds;
+	_Atomic uint64_t pages_armed_in_pause;
 	_Atomic uint64_t syscalls;
 	struct histogram fault_ns;
 };

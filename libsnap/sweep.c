@@ -13,6 +13,7 @@
 #include "survey.h"
 #include "sys.h"
 #include "thread.h"
+#include "window.h"
 
 /* Pages copied in one go while guest threads are faulting: 128 KiB, some ten
  * microseconds. */
@@ -21,10 +22,14 @@
 /* Faults count as coming in for this long after the last one. */
 #define BUSY_NS 2000000u
 
+/* Faults of a block before the snapshot point that have it saved first. */
+#define HEAT_FIRST WINDOW_HEAT_LARGE
+
 /* Which block comes next; shared by the threads that sweep. */
 struct walk {
 	struct guest *g;
 	pthread_mutex_t lock;
+	bool hot; /* those that the guest writes all the time come first */
 	size_t region;
 	uint64_t page;
 };
@@ -144,21 +149,48 @@ static int sweep_block(struct sweep *s, struct page_run block)
 		   : open_saved(s, block.first, block.first + block.count);
 }
 
-static bool next_block(struct walk *w, struct region **r,
-		       struct page_run *block)
+/* The next block in the order of addresses; the walk's lock is held. */
+static struct region *step_walk(struct walk *w, struct page_run *block)
 {
 	struct region_table *t = &w->g->regions;
+	struct region *r;
 
-	pthread_mutex_lock(&w->lock);
 	while (w->region < t->count &&
 	       w->page == region_pages(t->by_index[w->region])) {
 		w->region++;
 		w->page = 0;
 	}
-	*r = w->region < t->count ? t->by_index[w->region] : NULL;
-	if (*r) {
-		*block = region_block(*r, w->page);
-		w->page = block->first + block->count;
+	if (w->region == t->count)
+		return NULL;
+	r = t->by_index[w->region];
+	*block = region_block(r, w->page);
+	w->page = block->first + block->count;
+	return r;
+}
+
+/* The next block that has something to save: hot ones in a first pass. */
+static bool next_block(struct walk *w, struct region **r,
+		       struct page_run *block)
+{
+	pthread_mutex_lock(&w->lock);
+	for (;;) {
+		*r = step_walk(w, block);
+		if (!*r && !w->hot)
+			break;
+		if (!*r) {
+			w->hot = false;
+			w->region = 0;
+			w->page = 0;
+			continue;
+		}
+		if (w->hot &&
+		    atomic_load_explicit(region_heat(*r, block->first),
+					 memory_order_relaxed) < HEAT_FIRST)
+			continue;
+		if (pagestate_find(&(*r)->ps, block->first,
+				   block->first + block->count,
+				   PAGE_ARMED) < block->first + block->count)
+			break;
 	}
 	pthread_mutex_unlock(&w->lock);
 	return *r != NULL;
@@ -168,15 +200,10 @@ static bool next_block(struct walk *w, struct region **r,
 static bool sweep_next(struct sweep *s, int *err)
 {
 	struct page_run block;
-	struct region *r;
-	uint64_t end;
 
-	if (!next_block(s->walk, &r, &block))
+	if (!next_block(s->walk, &s->r, &block))
 		return false;
-	s->r = r;
-	end = block.first + block.count;
-	if (pagestate_find(&r->ps, block.first, end, PAGE_ARMED) < end)
-		*err = sweep_block(s, block);
+	*err = sweep_block(s, block);
 	return !*err;
 }
 
@@ -269,7 +296,8 @@ static int open_rest(struct guest *g)
 
 int sweep_run(struct guest *g)
 {
-	struct walk w = {.g = g, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct walk w = {
+		.g = g, .lock = PTHREAD_MUTEX_INITIALIZER, .hot = true};
 	int err = sweep_blocks(&w);
 
 	if (!err)

@@ -38,21 +38,41 @@ static uint64_t wanted_pages(const struct window *w, unsigned heat)
 	return 1;
 }
 
+/* @pages around @page, aligned as addresses are, like everything that the kernel
+ * is asked to unprotect. */
+static struct page_run aligned(const struct region *r, uint64_t page,
+			       uint64_t pages)
+{
+	uint64_t addr = align_down(region_addr(r, page), pages * PAGE_BYTES);
+	uint64_t first = max_u64(addr, r->start);
+	uint64_t end = min_u64(addr + pages * PAGE_BYTES, region_end(r));
+
+	return (struct page_run){(first - r->start) >> PAGE_SHIFT,
+				 (end - first) >> PAGE_SHIFT};
+}
+
 struct page_run window_around(const struct window *w, const struct region *r,
 			      uint64_t page, unsigned heat,
 			      enum window_room room)
 {
-	uint64_t pages = wanted_pages(w, heat), addr, first, end;
+	uint64_t pages = wanted_pages(w, heat);
 
 	if (room == WINDOW_ROOM_NONE)
 		pages = 1;
 	else if (room == WINDOW_ROOM_SHORT)
 		pages = min_u64(pages, WINDOW_MIDDLE_PAGES);
-	/* Aligned as addresses are, like everything that the kernel is asked
-	 * to unprotect. */
-	addr = align_down(region_addr(r, page), pages * PAGE_BYTES);
-	first = max_u64(addr, r->start);
-	end = min_u64(addr + pages * PAGE_BYTES, region_end(r));
-	return (struct page_run){(first - r->start) >> PAGE_SHIFT,
-				 (end - first) >> PAGE_SHIFT};
+	return aligned(r, page, pages);
+}
+
+struct page_run window_hot(const struct region *r, uint64_t page, unsigned heat)
+{
+	uint64_t pages = 1;
+
+	if (heat >= WINDOW_HEAT_ALL)
+		pages = BLOCK_PAGES;
+	else if (heat >= WINDOW_HEAT_LARGE)
+		pages = WINDOW_LARGE_PAGES;
+	else if (heat >= WINDOW_HEAT_MIDDLE)
+		pages = WINDOW_MIDDLE_PAGES;
+	return aligned(r, page, pages);
 }

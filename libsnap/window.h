@@ -27,9 +27,11 @@
 /** And nearer than this: the middle window. */
 #define WINDOW_OFTEN_NS 1000000u
 
-/** Earlier faults of a block that make it worth either window. */
+/** Earlier faults of a block that make it worth either window, or, before the
+ * snapshot point, when nothing is copied, all of it. */
 #define WINDOW_HEAT_MIDDLE 2u
 #define WINDOW_HEAT_LARGE 4u
+#define WINDOW_HEAT_ALL 8u
 
 /** How many buffers there are for it. */
 enum window_room {
@@ -54,5 +56,9 @@ void window_answered(struct window *w, uint64_t now);
 struct page_run window_around(const struct window *w, const struct region *r,
 			      uint64_t page, unsigned heat,
 			      enum window_room room);
+
+/** What to open around a fault on @page before the snapshot point. */
+struct page_run window_hot(const struct region *r, uint64_t page,
+			   unsigned heat);
 
 #endif

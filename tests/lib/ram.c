@@ -232,7 +232,16 @@ static uint64_t file_absent(const struct ram *r, size_t offset, size_t len)
 	return (len - (size_t)present) / PAGE;
 }
 
-/* Bits 62 and 63 of an entry of the page map: swapped, present. */
+/* Bits 62 and 63 of an entry of the page map: swapped, present.  A hole that has
+ * a write-protect mark looks swapped out, to the highest type there is (without
+ * CAP_SYS_ADMIN it reads as 0). */
+static bool is_absent(uint64_t entry)
+{
+	bool marked_hole = entry >> 62 == 1 && (entry & 0x1f) == 0x1f;
+
+	return !(entry >> 62) || marked_hole;
+}
+
 static uint64_t map_absent(const struct ram *r, size_t offset, size_t len)
 {
 	uint64_t first = (uintptr_t)(r->addr + offset) / PAGE, absent = 0;
@@ -247,7 +256,7 @@ static uint64_t map_absent(const struct ram *r, size_t offset, size_t len)
 		    (ssize_t)(n * 8))
 			break;
 		for (size_t i = 0; i < n; i++)
-			absent += !(entries[i] >> 62);
+			absent += is_absent(entries[i]);
 		first += n;
 		left -= n;
 	}

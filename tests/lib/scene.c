@@ -301,6 +301,8 @@ static void pause_writers(struct scene *sc, struct mutator_counts *at)
 
 void scene_begin(struct scene *sc)
 {
+	for (unsigned i = 0; i < sc->snap_count && sc->cfg->prearm; i++)
+		scene_must(snap_prearm(sc->snaps[i].snap), "snap_prearm");
 	pause_writers(sc, &sc->at);
 	proc_range(sc->ram.addr, sc->ram.len, &sc->range_before);
 	for (unsigned i = 0; i < sc->snap_count; i++)

@@ -58,6 +58,7 @@ struct scene_config {
 	unsigned threads;
 	enum mutator_pattern pattern;
 	unsigned nap_us;
+	bool prearm;	   /* protect beforehand, while they write */
 	bool asleep;	   /* the first step comes after the snapshot point */
 	size_t mutate_len; /* from the RAM's start; 0: all of it */
 

@@ -13,7 +13,7 @@ layers=(
   'util error log'
   'sys thread maps region pagestate format stats'
   'uffd residency target bufpool coalesce window attach image complaints backing pick hazard output'
-  'guest arm audit protect capture survey pausecopy encode writer probe restore'
+  'guest arm prearm audit protect capture survey pausecopy encode writer probe restore'
   'fault sweep discard watchdog'
   'session snap'
 )
