@@ -2,6 +2,7 @@
 /* Medians and percentiles of what was measured. */
 #include "bench.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ void die(const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	fputs("engine: ", stderr);
+	fprintf(stderr, "%s: ", program_invocation_short_name);
 	vfprintf(stderr, fmt, args);
 	fputc('\n', stderr);
 	va_end(args);

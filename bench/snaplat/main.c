@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+/* snaplat - what a guest feels of a snapshot, beside other ways to take it. */
+#include "options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int run_compare(int argc, char **argv)
+{
+	struct settings set;
+	struct comparison results;
+
+	options_parse(&set, argc, argv);
+	compare_run(&set, &results);
+	if (set.json)
+		json_write(&results);
+	/* With the JSON on stdout there is no place for a table. */
+	if (!set.json || strcmp(set.json, "-") != 0)
+		table_print(&results);
+	return 0;
+}
+
+static void help(void)
+{
+	puts("usage: snaplat compare [OPTION]...\n"
+	     "\n"
+	     "compare: a guest is saved in several ways, in turn, and probed\n"
+	     "  --mem SIZE       RAM of the guest (256M)\n"
+	     "  --seconds S      for each row of the table (1)\n"
+	     "  --pattern LIST   read64,rand-set,write64 (these), "
+	     "hot,exec,idle\n"
+	     "  --backing LIST   anon,thp,memfd (all)\n"
+	     "  --modes LIST     none,snap,page,fork,stop (all)\n"
+	     "  --rounds N       interleaved, medians are shown (3)\n"
+	     "  --threads N      of the process guest that work (1)\n"
+	     "  --probe-us N     the probe's pace (50)\n"
+	     "  --think-ns N     between two steps of the work (1000)\n"
+	     "  --output-dir DIR images go to files there (/dev/null)\n"
+	     "  --json FILE      everything measured; -: stdout");
+}
+
+int main(int argc, char **argv)
+{
+	const char *verb = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(verb, "compare"))
+		return run_compare(argc - 1, argv + 1);
+	if (!strcmp(verb, "--help")) {
+		help();
+		return 0;
+	}
+	if (!strcmp(verb, "--version")) {
+		printf("snaplat %s\n", snap_version());
+		return 0;
+	}
+	usage_die("%s: not a command", *verb ? verb : "(none)");
+}
