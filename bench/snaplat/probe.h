@@ -4,11 +4,16 @@
  * and writing in turn, and rests in between.
  *
  * How it works.  What has to be known of a touch is how long the memory made
- * the guest wait.  So it counts from the touch's own beginning, and when an
- * earlier touch or a pause of the whole guest was what held it up, from when it
- * was due: no omission of those that could not be made meanwhile.  A beat
- * missed because the host woke us up late is the scheduler's doing; it counts
- * in `response` alone, where everything counts from when it was due.
+ * the guest wait.  So it counts from the touch's own beginning, and if a pause
+ * of the whole guest was what held it up, from when it was due.  Beats that
+ * could not be kept because a touch or a pause lasted are counted from when
+ * they were due to when it was over, without touching anything: no coordinated
+ * omission, and no queue of touches to make up for either.  A touch that waits
+ * holds up touches of its own kind only; reads are not to look slow because
+ * the thread that makes them also writes.
+ *
+ * A beat missed because the host woke us up late is the scheduler's doing; it
+ * counts in `response` alone, where everything counts from when it was due.
  *
  * Freestanding, as a guest without a C library has the same probe.
  */
@@ -18,8 +23,8 @@
 #include "station.h"
 
 struct probe {
-	uint64_t due;	/* of the next touch */
-	uint64_t ended; /* when the last one was over */
+	uint64_t due; /* of the next touch */
+	uint64_t beat;
 	uint64_t random;
 };
 
@@ -36,28 +41,59 @@ static inline void probe_log(struct station *s, uint64_t due, uint64_t ns,
 	poke(&s->marks_n, n + 1);
 }
 
-static inline void probe_account(struct station *s, enum phase phase,
-				 enum touch touch, uint64_t due, uint64_t ns)
-{
-	hist_record(&s->touch[phase][touch], ns);
-	if (phase == PHASE_DURING && due >= peek(&s->resumed_at))
-		hist_record(&s->running[touch], ns);
-	probe_log(s, due, ns, touch);
-}
-
 static inline int probe_in_pause(const struct station *s, uint64_t due)
 {
 	return due >= peek(&s->paused_at) && due < peek(&s->resumed_at);
+}
+
+static inline enum touch probe_kind(const struct probe *p)
+{
+	return p->beat & 1 ? TOUCH_WRITE : TOUCH_READ;
+}
+
+static inline void probe_next(struct probe *p, const struct station *s)
+{
+	p->beat++;
+	p->due += s->period;
+}
+
+static inline void probe_account(struct station *s, const struct probe *p,
+				 uint64_t from, uint64_t to)
+{
+	enum phase phase = station_phase(s, p->due);
+	uint64_t ns = ticks_to_ns(to - from, s->scale);
+
+	hist_record(&s->touch[phase][probe_kind(p)], ns);
+	if (phase == PHASE_DURING && p->due >= peek(&s->resumed_at))
+		hist_record(&s->running[probe_kind(p)], ns);
+	probe_log(s, p->due, ns, probe_kind(p));
+}
+
+static inline void probe_respond(struct station *s, const struct probe *p,
+				 uint64_t to)
+{
+	if (station_phase(s, p->due) == PHASE_DURING)
+		hist_record(&s->response, ticks_to_ns(to - p->due, s->scale));
 }
 
 /* Beats that passed while nothing but sleep held us up. */
 static inline void probe_skip(struct probe *p, struct station *s, uint64_t now)
 {
 	while (p->due + s->period <= now && !probe_in_pause(s, p->due)) {
-		if (station_phase(s, p->due) == PHASE_DURING)
-			hist_record(&s->response,
-				    ticks_to_ns(now - p->due, s->scale));
-		p->due += s->period;
+		probe_respond(s, p, now);
+		probe_next(p, s);
+	}
+}
+
+/* Beats that passed while a touch of @kind, or a pause, lasted. */
+static inline void probe_missed(struct probe *p, struct station *s,
+				enum touch kind, uint64_t now)
+{
+	while (p->due <= now) {
+		if (probe_kind(p) == kind || probe_in_pause(s, p->due))
+			probe_account(s, p, p->due, now);
+		probe_respond(s, p, now);
+		probe_next(p, s);
 	}
 }
 
@@ -65,33 +101,28 @@ static inline void probe_skip(struct probe *p, struct station *s, uint64_t now)
 __attribute__((no_sanitize("thread"))) static inline void
 probe_touch(struct probe *p, struct station *s)
 {
-	enum phase phase;
-	uint64_t r = pattern_random(&p->random);
+	uint64_t r = pattern_random(&p->random), from = ticks(), to;
 	volatile uint8_t *byte =
 		(volatile uint8_t *)(uintptr_t)(s->ram +
 						(r >> 8) % s->pages *
 							PATTERN_PAGE +
 						64 * 63);
-	enum touch touch = peek(&s->touches) & 1;
-	uint64_t from = ticks();
+	enum touch kind;
 
-	if (p->ended <= p->due)
-		probe_skip(p, s, from);
-	if (p->ended > p->due || probe_in_pause(s, p->due))
+	probe_skip(p, s, from);
+	if (probe_in_pause(s, p->due))
 		from = p->due;
-	phase = station_phase(s, p->due);
-	if (touch == TOUCH_WRITE)
+	kind = probe_kind(p);
+	if (kind == TOUCH_WRITE)
 		*byte = (uint8_t)r;
 	else
 		(void)*byte;
-	p->ended = ticks();
-	probe_account(s, phase, touch, p->due,
-		      ticks_to_ns(p->ended - from, s->scale));
-	if (phase == PHASE_DURING)
-		hist_record(&s->response,
-			    ticks_to_ns(p->ended - p->due, s->scale));
+	to = ticks();
+	probe_account(s, p, from, to);
+	probe_respond(s, p, to);
+	probe_next(p, s);
+	probe_missed(p, s, kind, to);
 	poke(&s->touches, s->touches + 1);
-	p->due += s->period;
 }
 
 #endif
