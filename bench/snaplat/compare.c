@@ -103,7 +103,7 @@ static void take_shot(struct slot *s)
 	s->during_work += (double)(shot.end_work - work);
 	read_counters(s, now);
 	for (unsigned i = 0; i < COUNTERS; i++)
-		s->counters[i] += (double)(now[i] - counted[i]);
+		s->counters[i] += (double)(int64_t)(now[i] - counted[i]);
 	note_shot(s, &shot);
 	nap(AFTER_S);
 	poke(&s->g->station->phase, PHASE_OFF);

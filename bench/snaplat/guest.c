@@ -90,14 +90,12 @@ void guest_start(struct guest *g, enum pattern kind)
 		.pages = g->ram.len / PATTERN_PAGE,
 		.pattern = kind,
 	};
-	g->running = true;
 	g->ops->start(g);
 }
 
 void guest_stop(struct guest *g)
 {
 	g->ops->stop(g);
-	g->running = false;
 }
 
 uint64_t guest_huge_bytes(const struct guest *g)

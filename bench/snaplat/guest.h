@@ -46,7 +46,7 @@ struct guest {
 	struct ram ram;
 	struct station *station; /* page aligned, STATION_BYTES long */
 	unsigned threads;	 /* that work */
-	bool running;
+	uint64_t clock_ahead;	 /* ticks here less the guest's */
 };
 
 #define STATION_BYTES ((sizeof(struct station) + 4095) & ~(size_t)4095)

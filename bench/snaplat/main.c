@@ -31,6 +31,7 @@ static void help(void)
 	     "hot,exec,idle\n"
 	     "  --backing LIST   anon,thp,memfd (all)\n"
 	     "  --modes LIST     none,snap,page,fork,stop (all)\n"
+	     "  --guest KIND     process or kvm (process)\n"
 	     "  --rounds N       interleaved, medians are shown (3)\n"
 	     "  --threads N      of the process guest that work (1)\n"
 	     "  --probe-us N     the probe's pace (50)\n"

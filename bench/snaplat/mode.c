@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The instants of a save that the guest's measurements depend on. */
+/* The instants of a save that the guest's measurements depend on, which are
+ * told the guest by its own clock. */
 #include "mode.h"
 
 void shot_pause(struct shot *s)
@@ -8,7 +9,8 @@ void shot_pause(struct shot *s)
 
 	s->begin = ticks();
 	/* In this order: see probe_touch(). */
-	__atomic_store_n(&st->paused_at, s->begin, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&st->paused_at, s->begin - s->g->clock_ahead,
+			 __ATOMIC_SEQ_CST);
 	__atomic_store_n(&st->resumed_at, UINT64_MAX, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&st->phase, PHASE_DURING, __ATOMIC_SEQ_CST);
 	s->g->ops->pause(s->g);
@@ -19,7 +21,8 @@ void shot_resume(struct shot *s)
 	struct station *st = s->g->station;
 
 	s->resumed = ticks();
-	__atomic_store_n(&st->resumed_at, s->resumed, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&st->resumed_at, s->resumed - s->g->clock_ahead,
+			 __ATOMIC_SEQ_CST);
 	s->g->ops->resume(s->g);
 }
 
@@ -29,6 +32,7 @@ void shot_end(struct shot *s)
 
 	s->end = ticks();
 	s->end_work = guest_work(s->g);
-	__atomic_store_n(&st->ended_at, s->end, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&st->ended_at, s->end - s->g->clock_ahead,
+			 __ATOMIC_SEQ_CST);
 	__atomic_store_n(&st->phase, PHASE_AFTER, __ATOMIC_SEQ_CST);
 }

@@ -92,6 +92,8 @@ static const struct guest_ops *parse_guest(const char *text)
 {
 	if (strcmp(text, "process") == 0)
 		return &guest_process;
+	if (strcmp(text, "kvm") == 0)
+		return &guest_kvm;
 	usage_die("--guest %s: process or kvm", text);
 	return NULL;
 }

@@ -70,5 +70,7 @@ void trace_end(struct watch *w, const struct shot *s, struct trace *out)
 			      .marks_n = peek(&st->marks_n)};
 	out->samples = copy_of(w->samples, w->n * sizeof(w->samples[0]));
 	out->marks = copy_of(st->marks, out->marks_n * sizeof(st->marks[0]));
+	for (unsigned i = 0; i < out->marks_n; i++)
+		out->marks[i].due += w->g->clock_ahead;
 	free(w);
 }
