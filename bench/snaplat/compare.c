@@ -28,7 +28,7 @@ struct slot {
 	struct guest *g;
 	double seconds; /* to use */
 	double before_s, before_work, during_s, during_work;
-	double pauses[SHOTS_MAX], saves[SHOTS_MAX];
+	double pauses[SHOTS_MAX], saves[SHOTS_MAX], prepares[SHOTS_MAX];
 	double faults;
 	double counters[COUNTERS];
 	unsigned n;
@@ -69,6 +69,8 @@ static void note_shot(struct slot *s, const struct shot *shot)
 		s->pauses[s->n] =
 			seconds_between(st, shot->begin, shot->resumed) * 1e6;
 		s->saves[s->n] = seconds_between(st, shot->begin, shot->done);
+		s->prepares[s->n] =
+			seconds_between(st, shot->asked, shot->begin);
 		s->n++;
 	}
 	s->during_s += seconds_between(st, shot->begin, shot->end);
@@ -90,7 +92,7 @@ static void take_shot(struct slot *s)
 	struct shot shot = {.g = s->g,
 			    .dir = s->set->dir,
 			    .seconds = s->seconds < 0.4 ? s->seconds / 2 : 0.2};
-	uint64_t work, counted[COUNTERS] = {0}, now[COUNTERS] = {0};
+	uint64_t counted[COUNTERS] = {0}, now[COUNTERS] = {0};
 	struct watch *w = NULL;
 
 	row->huge_before = guest_huge_bytes(s->g);
@@ -98,9 +100,9 @@ static void take_shot(struct slot *s)
 		w = trace_start(s->g);
 	watch_before(s);
 	read_counters(s, counted);
-	work = guest_work(s->g);
+	shot.asked = ticks();
 	row->mode->take(&shot);
-	s->during_work += (double)(shot.end_work - work);
+	s->during_work += (double)(shot.end_work - shot.begin_work);
 	read_counters(s, now);
 	for (unsigned i = 0; i < COUNTERS; i++)
 		s->counters[i] += (double)(int64_t)(now[i] - counted[i]);
@@ -150,6 +152,7 @@ static void note_hists(struct row *row, const struct station *st)
 	note_quantiles(row, FIG_P50, &st->touch[PHASE_DURING][TOUCH_WRITE]);
 	note_quantiles(row, FIG_READ_P50, &st->touch[PHASE_DURING][TOUCH_READ]);
 	note_quantiles(row, FIG_RUNNING_P50, &st->running[TOUCH_WRITE]);
+	note_quantiles(row, FIG_RUNNING_READ_P50, &st->running[TOUCH_READ]);
 	for (unsigned t = 0; t < TOUCHES; t++) {
 		for (unsigned p = 0; p < PHASES; p++)
 			hist_add(&row->touch[p][t], &st->touch[p][t]);
@@ -171,6 +174,7 @@ static void note_slot(struct slot *s)
 	series_add(&row->figures[FIG_WORK], alone);
 	series_add(&row->figures[FIG_PAUSE], median(s->pauses, s->n));
 	series_add(&row->figures[FIG_SAVE], save);
+	series_add(&row->figures[FIG_PREPARE], median(s->prepares, s->n));
 	series_add(&row->figures[FIG_RATE], (double)(s->set->mem / MIB) / save);
 	series_add(&row->figures[FIG_STALL],
 		   (double)ticks_to_ns(st->stall[PHASE_DURING], st->scale) /

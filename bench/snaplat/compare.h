@@ -38,11 +38,16 @@ enum figure {
 	FIG_RUNNING_P99,
 	FIG_RUNNING_P999,
 	FIG_RUNNING_MAX,
-	FIG_SPEED, /* against the same guest without, 1 = the same */
-	FIG_PAUSE, /* microseconds */
-	FIG_SAVE,  /* seconds */
-	FIG_RATE,  /* MiB/s */
-	FIG_STALL, /* microseconds between two steps of the work */
+	FIG_RUNNING_READ_P50,
+	FIG_RUNNING_READ_P99,
+	FIG_RUNNING_READ_P999,
+	FIG_RUNNING_READ_MAX,
+	FIG_SPEED,   /* against the same guest without, 1 = the same */
+	FIG_PAUSE,   /* microseconds */
+	FIG_SAVE,    /* seconds */
+	FIG_PREPARE, /* seconds before the pause */
+	FIG_RATE,    /* MiB/s */
+	FIG_STALL,   /* microseconds between two steps of the work */
 	FIG_FAULTS,
 	FIG_EXEC, /* cycles */
 	FIG_WORK, /* steps a second without */

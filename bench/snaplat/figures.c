@@ -6,21 +6,39 @@
 
 const char *figure_name(enum figure f)
 {
-	static const char *const names[FIGURES] = {
-		"p50_ns",	   "p99_ns",	      "p999_ns",
-		"max_ns",	   "read_p50_ns",     "read_p99_ns",
-		"read_p999_ns",	   "read_max_ns",     "running_p50_ns",
-		"running_p99_ns",  "running_p999_ns", "running_max_ns",
-		"guest_speed",	   "pause_us",	      "save_s",
-		"save_mib_s",	   "stall_us",	      "faults",
-		"exec_max_cycles", "work_per_s"};
+	static const char *const names[FIGURES] = {"p50_ns",
+						   "p99_ns",
+						   "p999_ns",
+						   "max_ns",
+						   "read_p50_ns",
+						   "read_p99_ns",
+						   "read_p999_ns",
+						   "read_max_ns",
+						   "running_p50_ns",
+						   "running_p99_ns",
+						   "running_p999_ns",
+						   "running_max_ns",
+						   "running_read_p50_ns",
+						   "running_read_p99_ns",
+						   "running_read_p999_ns",
+						   "running_read_max_ns",
+						   "guest_speed",
+						   "pause_us",
+						   "save_s",
+						   "prepare_s",
+						   "save_mib_s",
+						   "stall_us",
+						   "faults",
+						   "exec_max_cycles",
+						   "work_per_s"};
 
 	return names[f];
 }
 
 static bool is_maximum(enum figure f)
 {
-	return f == FIG_MAX || f == FIG_READ_MAX || f == FIG_RUNNING_MAX;
+	return f == FIG_MAX || f == FIG_READ_MAX || f == FIG_RUNNING_MAX ||
+	       f == FIG_RUNNING_READ_MAX;
 }
 
 double row_min(const struct row *row, enum figure f)

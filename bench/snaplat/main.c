@@ -14,9 +14,11 @@ static int run_compare(int argc, char **argv)
 	compare_run(&set, &results);
 	if (set.json)
 		json_write(&results);
+	if (set.report)
+		html_write(&results);
 	/* With the JSON on stdout there is no place for a table. */
 	if (!set.json || strcmp(set.json, "-") != 0)
-		table_print(&results);
+		table_print(&results), aims_print(&results);
 	return 0;
 }
 
@@ -37,7 +39,8 @@ static void help(void)
 	     "  --probe-us N     the probe's pace (50)\n"
 	     "  --think-ns N     between two steps of the work (1000)\n"
 	     "  --output-dir DIR images go to files there (/dev/null)\n"
-	     "  --json FILE      everything measured; -: stdout");
+	     "  --json FILE      everything measured; -: stdout\n"
+	     "  --report FILE    a page with plots (.html)");
 }
 
 int main(int argc, char **argv)

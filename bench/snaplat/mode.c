@@ -8,6 +8,7 @@ void shot_pause(struct shot *s)
 	struct station *st = s->g->station;
 
 	s->begin = ticks();
+	s->begin_work = guest_work(s->g);
 	/* In this order: see probe_touch(). */
 	__atomic_store_n(&st->paused_at, s->begin - s->g->clock_ahead,
 			 __ATOMIC_SEQ_CST);

@@ -12,13 +12,14 @@ struct shot {
 	double seconds;	 /* mode none: how long nothing is to happen */
 
 	/* Ticks. */
-	uint64_t begin;	   /* the pause begins */
-	uint64_t resumed;  /* the guest runs again */
-	uint64_t end;	   /* the guest is left alone: all is unprotected */
-	uint64_t done;	   /* the image is complete */
-	uint64_t end_work; /* guest_work() at the end */
-	uint64_t faults;   /* write faults answered */
-	bool has_faults;   /* ... where the mode knows */
+	uint64_t asked;	  /* preparing begins */
+	uint64_t begin;	  /* the pause begins */
+	uint64_t resumed; /* the guest runs again */
+	uint64_t end;	  /* the guest is left alone: all is unprotected */
+	uint64_t done;	  /* the image is complete */
+	uint64_t begin_work, end_work; /* guest_work() */
+	uint64_t faults;	       /* write faults answered */
+	bool has_faults;	       /* ... where the mode knows */
 };
 
 struct mode {

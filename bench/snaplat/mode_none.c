@@ -14,6 +14,7 @@ static void none_take(struct shot *s)
 	whole = (double)nap.tv_sec;
 	nap.tv_nsec = (long)((s->seconds - whole) * 1e9);
 	s->begin = s->resumed = ticks();
+	s->begin_work = guest_work(s->g);
 	poke(&st->paused_at, s->begin - s->g->clock_ahead);
 	poke(&st->resumed_at, s->begin - s->g->clock_ahead);
 	poke(&st->phase, PHASE_DURING);
