@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* snaplat - what a guest feels of a snapshot, beside other ways to take it. */
 #include "options.h"
+#include "verbs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,8 @@ static int run_compare(int argc, char **argv)
 static void help(void)
 {
 	puts("usage: snaplat compare [OPTION]...\n"
+	     "       snaplat watch --pid PID [--seconds S] [--json]\n"
+	     "       snaplat micro [--calls N] [--json]\n"
 	     "\n"
 	     "compare: a guest is saved in several ways, in turn, and probed\n"
 	     "  --mem SIZE       RAM of the guest (256M)\n"
@@ -40,7 +43,13 @@ static void help(void)
 	     "  --think-ns N     between two steps of the work (1000)\n"
 	     "  --output-dir DIR images go to files there (/dev/null)\n"
 	     "  --json FILE      everything measured; -: stdout\n"
-	     "  --report FILE    a page with plots (.html)");
+	     "  --report FILE    a page with plots (.html)\n"
+	     "\n"
+	     "watch: what a snapshot of a process would cost, without one\n"
+	     "  --seconds S      to see what it writes meanwhile (1)\n"
+	     "\n"
+	     "micro: cycles of write-protecting and of promoting one page\n"
+	     "  --calls N        medians of so many (20000)");
 }
 
 int main(int argc, char **argv)
@@ -49,6 +58,10 @@ int main(int argc, char **argv)
 
 	if (!strcmp(verb, "compare"))
 		return run_compare(argc - 1, argv + 1);
+	if (!strcmp(verb, "watch"))
+		return watch_main(argc - 1, argv + 1);
+	if (!strcmp(verb, "micro"))
+		return micro_main(argc - 1, argv + 1);
 	if (!strcmp(verb, "--help")) {
 		help();
 		return 0;
