@@ -59,3 +59,13 @@ debian_kernel() {
   fi
   printf '%s\n' "$dir"
 }
+
+# programs: compiles the laboratory's programs; prints where they are.
+programs() {
+  local bin=$cache/bin flags=(-std=gnu11 -O2 -Wall -Wextra -Werror -pthread)
+  mkdir -p "$bin"
+  gcc "${flags[@]}" -o "$bin/refault" "$here"/{refault,vm}.c
+  gcc "${flags[@]}" -o "$bin/hole" "$here"/{hole,vm}.c
+  gcc "${flags[@]}" -o "$bin/safety" "$here"/{safety,disturb,vm}.c
+  printf '%s\n' "$bin"
+}
